@@ -1,0 +1,62 @@
+# The two commands are `make demo` and `make test`; everything is installed into .venv at the top of the clone.
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+# ansible-core 2.19 runs on Python 3.11 to 3.13.
+PYTHON := $(shell for p in python3 python3.11 python3.12 python3.13; do \
+	if $$p -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null; \
+	then command -v $$p; break; fi; done)
+BIN := $(CURDIR)/.venv/bin
+PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-input
+export PATH := $(BIN):$(PATH)
+export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help demo env test lint unit integration bench build clean
+
+help: ## what there is
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+demo: .venv/.demo ## provision and train on two nodes that are both this machine
+	ansible-playbook site.yml
+	ansible-playbook launch.yml -e script=files/train.py
+
+env: .venv/.demo ## the environment of the two local nodes alone
+	ansible-playbook site.yml
+
+test: lint env unit integration ## everything that can run on this machine
+
+lint: .venv/.dev ## ruff, mypy, yamllint, ansible-lint
+	ruff check .
+	mypy
+	yamllint --strict .
+	ansible-lint --offline --strict
+
+unit: .venv/.dev ## pure functions, tables
+	$(PYTEST) tests/unit
+
+integration: .venv/.dev env ## the playbooks on the two local nodes
+	$(PYTEST) tests/integration
+
+bench: .venv/.dev env ## figures of the docs: medians of paired runs
+	$(BIN)/python tests/bench/launch_latency.py
+
+build: .venv/.demo ## the collection as ansible-galaxy installs it, in dist/
+	ansible-galaxy collection build --force --output-path dist .
+
+clean: ## remove what make has made, jobs and records included
+	rm -rf .venv .muster .ansible .cache .pytest_cache .mypy_cache .ruff_cache dist runs
+
+.venv/bin/python:
+	@test -n "$(PYTHON)" || { echo "make: found no Python 3.11 to 3.13 with venv, expected one as python3; install it" \
+		"(Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+
+.venv/.demo: requirements.txt | .venv/bin/python
+	$(PIP_INSTALL) -r requirements.txt
+	@touch $@
+
+.venv/.dev: requirements-dev.txt .venv/.demo
+	$(PIP_INSTALL) -r requirements-dev.txt
+	@touch $@

@@ -1,0 +1,104 @@
+"""Action of ``muster.cluster.launch_follow``; its documentation stands with the module of the same name."""
+
+import base64
+import os
+import time
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.muster.cluster.plugins.plugin_utils import concluding, remote, screen
+
+# A poll waits on the node; the next one begins no sooner than this after the last, so that it costs the job nothing.
+PACE_SECONDS = 0.4
+WAIT_SECONDS = 5.0
+# A node that cannot be asked may come back; after this the follower gives up, and the job lives on.
+LOST_SECONDS = 120.0
+display = Display()
+
+
+class ActionModule(ActionBase):
+    """Shows a job's lines as they come, until the job has ended."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+
+    def run(self, tmp=None, task_vars=None):
+        """See the module's documentation."""
+        result = super().run(tmp, task_vars)
+        arguments = self._task.args
+        hosts = [node["name"] for node in arguments["nodes"]]
+        starts = {host: _start_of(task_vars, host) for host in hosts}
+        if arguments.get("started", True) and (concluding.refusal(starts) or self._task.check_mode):
+            result.update(changed=False, skipped=True)
+            return result
+        host = task_vars["inventory_hostname"]
+        job = str(arguments["job"])
+        if host == hosts[0]:
+            for line in coming_back(job, hosts, bool(arguments.get("attached"))):
+                display.display(line)
+        self.parent = os.getppid()
+        result.update(changed=False, **self._follow(host, job, arguments))
+        return result
+
+    def _follow(self, host, job, arguments):
+        python, job_dir = str(arguments["python"]), os.path.join(str(arguments["state_dir"]), "jobs", job)
+        until = arguments.get("until", "end")
+        offsets, lines, phase, lost_since = {}, {}, None, None
+        while True:
+            began = time.monotonic()
+            request = {"do": "tail", "state_dir": str(arguments["state_dir"]), "job": job, "offsets": offsets}
+            request["wait"] = WAIT_SECONDS if until == "end" else 0.3
+            try:
+                answer = remote.ask(self, python, remote.shipped_command(python, job_dir, request))
+                lost_since = None
+            except remote.NodeError as error:
+                if not error.unreachable:
+                    return {"state": "unknown", "told": "{} {}".format(host, error)}
+                lost_since = lost_since or time.monotonic()
+                if time.monotonic() - lost_since > LOST_SECONDS:
+                    return {"state": "unknown", "told": "{} {}".format(host, error)}
+                display.warning("lost contact with {}, not the job; trying again".format(host))
+                time.sleep(2)
+                continue
+            if os.getppid() != self.parent:
+                os._exit(1)  # ansible-playbook is gone; nobody reads this
+            offsets = answer["offsets"]
+            self._show(host, answer, lines)
+            if answer["attempt"] and answer["attempt"] != phase and answer["phase"] == "running":
+                phase = answer["attempt"]
+                display.display("job {} runs again, restart {}".format(job, phase))
+            if answer["done"]:
+                for (_, rank), cutter in sorted(lines.items()):
+                    _display(host, rank, cutter.feed(b"", final=True))
+                return {"state": answer["state"], "told": None}
+            if until == "running" and answer["phase"] == "running":
+                return {"state": "running", "told": None}
+            time.sleep(max(0.0, PACE_SECONDS - (time.monotonic() - began)))
+
+    def _show(self, host, answer, lines):
+        for chunk in answer["chunks"]:
+            rank = chunk["rank"]
+            cutter = lines.setdefault((chunk["attempt"], rank), screen.Lines())
+            if chunk["skipped"]:
+                display.display("{}:{} | [{} bytes left out; the whole log is on the host]".format(host, rank, chunk["skipped"]))
+            _display(host, rank, cutter.feed(base64.b64decode(chunk["data"])))
+
+
+def _display(host, rank, lines):
+    if lines:
+        mark = "{}:{} | ".format(host, rank)
+        display.display("\n".join(mark + line for line in lines))
+
+
+def _start_of(task_vars, host):
+    return task_vars["hostvars"][host].get("__launch_start") or {}
+
+
+def coming_back(job, hosts, attached):
+    """How to come back and how to stop, said before anything can go wrong."""
+    verb = "is running on" if attached else "has started on"
+    return [
+        "job {} {} {}; Ctrl-C leaves it running".format(job, verb, ", ".join(hosts[:8])),
+        "  come back: ansible-playbook launch.yml -e job={}".format(job),
+        "  stop it:   ansible-playbook playbooks/stop.yml -e job={}".format(job),
+    ]

@@ -1,0 +1,126 @@
+"""What one node tells at the roll call, read without importing torch (that takes seconds)."""
+
+import hashlib
+import os
+import platform
+import re
+import resource
+import shutil
+import socket
+import subprocess
+import sys
+import sysconfig
+import time
+
+
+def cores():
+    """Cores that this process may use."""
+    return len(os.sched_getaffinity(0))
+
+
+def count_gpus(visible):
+    """NVIDIA GPUs that a job would see here, without CUDA.
+
+    Args:
+        visible: the job's CUDA_VISIBLE_DEVICES, or None where it is not set.
+    """
+    if visible is not None:
+        return len([item for item in visible.split(",") if item.strip() not in ("", "-1", "NoDevFiles")])
+    try:
+        return len(os.listdir("/proc/driver/nvidia/gpus"))
+    except OSError:
+        pass
+    if not shutil.which("nvidia-smi"):
+        return 0
+    try:
+        text = subprocess.run(
+            ["nvidia-smi", "-L"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=20, check=True
+        ).stdout.decode("utf-8", "replace")
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return len([line for line in text.splitlines() if line.startswith("GPU ")])
+
+
+def resolve_nproc(wanted, gpus, core_count):
+    """Processes for this node from ``auto``, ``gpu``, ``cpu`` or a number; 0 where ``gpu`` finds none."""
+    if wanted == "auto":
+        return gpus or 1
+    if wanted == "gpu":
+        return gpus
+    if wanted == "cpu":
+        return core_count
+    return wanted
+
+
+def site_folders():
+    """Folders of this interpreter that hold installed distributions."""
+    paths = sysconfig.get_paths()
+    return sorted({paths["purelib"], paths["platlib"]})
+
+
+def distributions(folders):
+    """``{name: version}`` of what is installed, from the names of the ``*.dist-info`` folders."""
+    found = {}
+    for folder in folders:
+        try:
+            names = os.listdir(folder)
+        except OSError:
+            continue
+        for name in names:
+            match = re.fullmatch(r"(.+)-([^-]+)\.dist-info", name)
+            if match:
+                found[re.sub(r"[-_.]+", "-", match.group(1)).lower()] = match.group(2)
+    return found
+
+
+def fingerprint(installed):
+    """sha256 over the sorted ``name==version`` lines of ``installed``."""
+    lines = sorted("{}=={}\n".format(name, version) for name, version in installed.items())
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def torch_version():
+    """Version of the torch that this interpreter would import, from its version.py; None where there is none."""
+    for folder in [entry for entry in sys.path if entry] + site_folders():
+        try:
+            with open(os.path.join(folder, "torch", "version.py"), encoding="utf-8") as stream:
+                match = re.search(r"^__version__ = ['\"]([^'\"]+)", stream.read(), re.MULTILINE)
+        except OSError:
+            continue
+        if match:
+            return match.group(1)
+    return None
+
+
+def boot_id():
+    """What tells one running kernel from another: nodes with the same share their cores."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+            return stream.read().strip()
+    except OSError:
+        return ""
+
+
+def free_bytes(path):
+    """Free bytes for this user on the file system of ``path`` or its nearest existing parent."""
+    while not os.path.exists(path):
+        path = os.path.dirname(path)
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize
+
+
+def gather():
+    """The facts of the roll call that do not depend on the job."""
+    installed = distributions(site_folders())
+    return {
+        "hostname": socket.gethostname(),
+        "python": ".".join(platform.python_version_tuple()[:2]),
+        "torch": torch_version(),
+        "fingerprint": fingerprint(installed),
+        "packages": installed,
+        "boot_id": boot_id(),
+        "cores": cores(),
+        "nofile": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        "shm_bytes": free_bytes("/dev/shm"),
+        "clock": time.time(),
+    }

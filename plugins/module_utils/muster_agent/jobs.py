@@ -1,0 +1,343 @@
+"""What a node is asked for: start, stop, absent, info, tail, collect. Each returns a dictionary that JSON can carry.
+
+The module, the launch's actions and the command line all come here, so that there is one behaviour.
+"""
+
+import base64
+import io
+import os
+import shutil
+import signal
+import tarfile
+import time
+
+from . import backends, checks, commands, files, procs, shipping
+from . import spec as specs
+from .errors import Refusal
+from .jobdir import JobDir
+
+# At most so many bytes of logs in one answer of tail, and of one log in a record.
+TAIL_BYTES = 512 * 1024
+RECORD_BYTES = 4 * 1024 * 1024
+
+
+def when(seconds):
+    """Local time for a message."""
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(seconds))
+
+
+def known(jobdir, new):
+    """What is here under the job's name: ``(status, text of what differs from new)``."""
+    old = jobdir.spec()
+    return jobdir.status(), specs.shown_differences(old, new) if old else ""
+
+
+def write_agent(jobdir, sources):
+    """Put the agent beside the job; ``sources`` maps file names to text."""
+    folder = os.path.join(jobdir.agent, "muster_agent")
+    shutil.rmtree(jobdir.agent, ignore_errors=True)
+    os.makedirs(folder, mode=0o700)
+    for name, text in sources.items():
+        with open(os.path.join(folder, name), "w", encoding="utf-8") as stream:
+            stream.write(text)
+
+
+def start(spec, sources, code=None, code_bytes=0, force=False, check=False, supervision="self"):
+    """Start a job's agent on this node; it joins the roll call by itself.
+
+    Args:
+        spec: see :mod:`spec`.
+        sources: the agent's own files, ``{name: text}``.
+        code: binary stream with the tar of the shipped files, or None.
+        code_bytes: its size, for the check of the disk.
+        force: stop a running job of this name, start a finished one anew.
+        check: only look.
+        supervision: ``self`` or ``systemd``.
+
+    Returns:
+        ``{"changed", "state", "attached", "nproc", "command", "job_dir"}``; raises :class:`Refusal`.
+    """
+    name = spec["nodes"][spec["node_rank"]]["name"]
+    jobdir = JobDir(spec["state_dir"], spec["job"])
+    status, different = known(jobdir, spec)
+    if status == "running" and not different:
+        return {"changed": False, "state": "running", "attached": True, "job_dir": jobdir.path, "run_id": _run_id(jobdir)}
+    if status == "running" and not force:
+        raise Refusal(
+            "{}: job {} runs already with another specification: {}; stop it, use another job name, or force=true".format(
+                name, spec["job"], different
+            )
+        )
+    if status not in ("absent", "running") and not force:
+        ended = (jobdir.result() or {}).get("ended")
+        raise Refusal(
+            "{}: job {} is there already, {}{}; use another job name, or force=true to start it again from what it "
+            "left".format(name, spec["job"], status, " since " + when(ended) if ended else "")
+        )
+    if status == "running" and not check:
+        stop(spec["state_dir"], spec["job"], "force=true by {}".format(spec["launched_by"]))
+    _refuse_leftovers(jobdir, name, force and not check)
+    looked = checks.all_local(spec, code_bytes) if not (check and status == "running") else {"nproc": 0}
+    told = {
+        "changed": True,
+        "state": "running",
+        "attached": False,
+        "nproc": looked["nproc"],
+        "command": commands.by_hand(spec, looked["nproc"], spec["python"]),
+        "job_dir": jobdir.path,
+        "run_id": spec["run_id"],
+        "before": status,
+    }
+    if check:
+        return told
+    fresh = not os.path.isdir(jobdir.path)
+    jobdir.create()
+    lock = jobdir.lock()
+    if lock is None:
+        raise Refusal(
+            "{}: job {} is being started by somebody else at this moment; follow it with -e job={}".format(
+                name, spec["job"], spec["job"]
+            )
+        )
+    try:
+        if code is not None:
+            shipping.install(code, jobdir)
+        os.makedirs(jobdir.work, mode=0o700, exist_ok=True)
+        write_agent(jobdir, sources)
+        jobdir.begin_run(spec["run_id"])
+        files.write_json(jobdir.at("spec.json"), dict(spec, nproc=looked["nproc"], interface=looked["interface"]))
+        jobdir.note("started", by=spec["launched_by"])
+        backends.choose(supervision).start(jobdir, lock)
+    except BaseException:
+        if fresh:
+            jobdir.remove()
+        raise
+    return told
+
+
+def _run_id(jobdir):
+    return (jobdir.spec() or {}).get("run_id")
+
+
+def _refuse_leftovers(jobdir, name, kill):
+    """Processes of a run whose agent is gone: ended where ``kill``, else a refusal that names them."""
+    if jobdir.locked():
+        return
+    left = jobdir.leftovers()
+    if left and kill:
+        left = procs.sweep(procs.FOLDER_VARIABLE, jobdir.path)
+    if left:
+        raise Refusal(
+            "{}: job {} has left {}, expected none; end it, or use force=true to have it ended".format(
+                name, jobdir.job, ", ".join(procs.describe(pid) for pid in left[:3])
+            )
+        )
+
+
+def stop(state_dir, job, reason="stop"):
+    """Stop a job on all its nodes by telling this node's agent, and wait until nothing of it is left here.
+
+    Returns:
+        ``{"changed", "state", "sentence"}``.
+    """
+    jobdir = JobDir(state_dir, job)
+    if not jobdir.exists():
+        return {"changed": False, "state": "absent", "sentence": None}
+    running = jobdir.locked()
+    spec = jobdir.spec() or {}
+    if running:
+        deadline = time.monotonic() + 10
+        while True:
+            state = jobdir.state()
+            if state.get("pid") and procs.alive(state["pid"], state.get("start")):
+                files.write_json(os.path.join(jobdir.run, "stop.json"), {"reason": reason})
+                procs.send(state["pid"], signal.SIGTERM)
+                break
+            if time.monotonic() > deadline or not jobdir.locked():
+                break
+            time.sleep(0.05)
+        if not jobdir.wait_unlocked(float(spec.get("stop_grace", 30)) + 20):
+            state = jobdir.state()
+            if state.get("pid") and procs.alive(state["pid"], state.get("start")):
+                procs.send(state["pid"], signal.SIGKILL)
+            jobdir.wait_unlocked(5)
+    left = procs.sweep(procs.FOLDER_VARIABLE, jobdir.path)
+    if left:
+        raise Refusal(
+            "job {}: {} cannot be ended (it waits in the kernel); look at the disk or GPU it waits for".format(
+                job, ", ".join(procs.describe(pid) for pid in left)
+            )
+        )
+    return {"changed": running, "state": jobdir.status(), "sentence": (jobdir.result() or {}).get("sentence")}
+
+
+def absent(state_dir, job, check=False):
+    """Stop a job and remove everything of it from this node, its working folder included."""
+    jobdir = JobDir(state_dir, job)
+    there = os.path.isdir(jobdir.path)
+    if there and not check:
+        stop(state_dir, job, "state=absent")
+        jobdir.remove()
+    return {"changed": there, "state": "absent"}
+
+
+def call_off(state_dir, job, run_id, reason):
+    """End a launch that was refused elsewhere: the agent of this run goes, and a job that never ran leaves no trace."""
+    jobdir = JobDir(state_dir, job)
+    if _run_id(jobdir) != run_id:
+        return {"changed": False}
+    stop(state_dir, job, reason)
+    if not jobdir.rank_logs():
+        earlier = os.path.isdir(jobdir.at("earlier"))
+        if not earlier:
+            jobdir.remove()
+    return {"changed": True}
+
+
+def info(state_dir, job=None):
+    """State of one job or of all on this node: ``{"jobs": {name: {...}}}``."""
+    folder = os.path.join(state_dir, "jobs")
+    names = [job] if job else sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    return {"jobs": {name: job_info(JobDir(state_dir, name)) for name in names}}
+
+
+def job_info(jobdir):
+    """What this node knows of one job; no secrets."""
+    status = jobdir.status()
+    if status == "absent":
+        return {"state": "absent"}
+    spec, state, result = jobdir.spec() or {}, jobdir.state(), jobdir.result()
+    return {
+        "state": status,
+        "phase": state.get("phase"),
+        "attempt": state.get("attempt", 0),
+        "since": (result or {}).get("ended") or state.get("since"),
+        "launched_by": spec.get("launched_by"),
+        "run_id": spec.get("run_id"),
+        "node_rank": spec.get("node_rank"),
+        "nnodes": len(spec.get("nodes", [])),
+        "nodes": spec.get("nodes", []),
+        "agent_pid": state.get("pid") if status == "running" else None,
+        "ranks": state.get("ranks", []),
+        "result": result,
+        "job_dir": jobdir.path,
+        "logs": [path for _, _, path in jobdir.rank_logs()],
+    }
+
+
+def new_bytes(jobdir, offsets, limit=TAIL_BYTES):
+    """New bytes of the ranks' logs.
+
+    Args:
+        jobdir: the job's folder.
+        offsets: ``{"attempt/rank": bytes already seen}``; changed in place.
+        limit: bytes in all; of a longer backlog the beginning is skipped.
+
+    Returns:
+        ``[{"attempt", "rank", "skipped", "data" (base64)}]``.
+    """
+    found = []
+    for attempt, rank, path in jobdir.rank_logs():
+        key = "{}/{}".format(attempt, rank)
+        offset = offsets.get(key, 0)
+        size = os.path.getsize(path)
+        if size < offset:  # truncated by the job itself
+            offset = 0
+        if size == offset:
+            continue
+        skipped = max(0, size - offset - limit)
+        data = files.read_from(path, offset + skipped, limit)
+        offsets[key] = offset + skipped + len(data)
+        limit -= len(data)
+        found.append(
+            {"attempt": attempt, "rank": rank, "skipped": skipped, "data": base64.b64encode(data).decode("ascii")}
+        )
+        if limit <= 0:
+            break
+    return found
+
+
+def tail(state_dir, job, offsets, wait=5.0, parent=None):
+    """New log bytes and the state, waiting up to ``wait`` seconds for either to be new.
+
+    Args:
+        state_dir, job: the job.
+        offsets: see :func:`new_bytes`.
+        wait: seconds; 0 answers at once.
+        parent: pid to watch; the wait ends when it is no longer this process's parent.
+
+    Returns:
+        ``{"state", "done", "chunks", "offsets", "result"}``.
+    """
+    jobdir = JobDir(state_dir, job)
+    deadline = time.monotonic() + wait
+    while True:
+        # The state first: bytes that were written before a job ended are then never missed.
+        status = jobdir.status()
+        chunks = new_bytes(jobdir, offsets)
+        done = status != "running"
+        if chunks or done or time.monotonic() >= deadline or (parent and os.getppid() != parent):
+            break
+        time.sleep(0.1)
+    return {
+        "state": status,
+        "done": done and not chunks,
+        "chunks": chunks,
+        "offsets": offsets,
+        "result": jobdir.result() if done else None,
+        "phase": jobdir.state().get("phase"),
+        "attempt": jobdir.state().get("attempt", 0),
+    }
+
+
+def record_names(jobdir):
+    """``[(name in the record, path)]`` of what goes into the controller's record; never spec.json, which has secrets."""
+    found = []
+    for name in ("result.json", "timeline.jsonl", "agent.log", "facts.json"):
+        found.append((name, os.path.join(jobdir.run, name)))
+    for attempt, rank, path in jobdir.rank_logs():
+        found.append(("attempt-{}/rank-{}.log".format(attempt, rank), path))
+        torchrun = os.path.join(os.path.dirname(path), "torchrun.log")
+        pair = ("attempt-{}/torchrun.log".format(attempt), torchrun)
+        if pair not in found:
+            found.append(pair)
+    return [(name, path) for name, path in found if os.path.isfile(path)]
+
+
+def record(jobdir, limit=RECORD_BYTES):
+    """A gzipped tar of the record; of longer logs the last ``limit`` bytes, with a line that says so."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w:gz", compresslevel=3) as archive:
+        for name, path in record_names(jobdir):
+            size = os.path.getsize(path)
+            data = files.read_from(path, max(0, size - limit), limit)
+            if size > limit:
+                data = "[{} bytes before this are left out; the whole log is {}]\n".format(size - limit, path).encode() + data
+            member = tarfile.TarInfo(name)
+            member.size, member.mode, member.mtime = len(data), 0o640, int(os.path.getmtime(path))
+            archive.addfile(member, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def collect(state_dir, job, run_id=None, settle=10.0):
+    """The record of a job that has ended, once nothing of it is left on this node.
+
+    Args:
+        state_dir, job: the job.
+        run_id: the run that is meant; another one's processes are left alone.
+        settle: seconds that the agent may still take to end by itself.
+
+    Returns:
+        ``{"state", "result", "tar" (base64)}``.
+    """
+    jobdir = JobDir(state_dir, job)
+    if not jobdir.exists() or (run_id and _run_id(jobdir) != run_id):
+        return {"state": "absent", "result": None, "tar": ""}
+    if not jobdir.wait_unlocked(settle):
+        stop(state_dir, job, "the job has ended elsewhere")
+    procs.sweep(procs.FOLDER_VARIABLE, jobdir.path)
+    return {
+        "state": jobdir.status(),
+        "result": jobdir.result(),
+        "tar": base64.b64encode(record(jobdir)).decode("ascii"),
+    }

@@ -1,0 +1,141 @@
+"""The roll call's verdict; pure. Each function returns one sentence (host, found, expected, fix) or None."""
+
+# Beyond this the hosts' logs and certificates stop making sense together.
+CLOCK_SECONDS = 30.0
+SHM_BYTES = 256 * 1024 * 1024
+
+
+def absent(spec, present, waited):
+    """Who did not come.
+
+    Args:
+        spec: the head's specification.
+        present: node ranks that answered.
+        waited: seconds.
+    """
+    missing = [node for rank, node in enumerate(spec["nodes"]) if rank not in present]
+    if not missing:
+        return None
+    head = spec["nodes"][0]
+    return (
+        "{} did not answer the roll call within {:g} s ({} of {} nodes did); see that the host is up and reaches "
+        "{}:{} on {}".format(
+            ", ".join(node["name"] for node in missing), waited, len(present), len(spec["nodes"]),
+            head["address"], spec["control_port"], head["name"],
+        )
+    )  # fmt: skip
+
+
+def differing(spec, hellos, key, what, fix):
+    """Whether ``key`` differs between nodes; names every value with its hosts."""
+    values = {}
+    for rank, hello in sorted(hellos.items()):
+        values.setdefault(hello.get(key), []).append(spec["nodes"][rank]["name"])
+    if len(values) < 2:
+        return None
+    told = "; ".join("{} on {}".format(value, ", ".join(hosts)) for value, hosts in values.items())
+    return "{} differs: {}; expected the same on every node; {}".format(what, told, fix)
+
+
+def changed_packages(spec, hellos, limit=6):
+    """Packages in which a node differs from the head, by name."""
+    reference = hellos[0].get("packages") or {}
+    told = []
+    for rank, hello in sorted(hellos.items()):
+        mine = hello.get("packages") or {}
+        for name in sorted(set(reference) | set(mine)):
+            if reference.get(name) != mine.get(name):
+                told.append(
+                    "{} {} on {} but {} on {}".format(
+                        name, mine.get(name, "absent"), spec["nodes"][rank]["name"],
+                        reference.get(name, "absent"), spec["nodes"][0]["name"],
+                    )
+                )  # fmt: skip
+    if not told:
+        return None
+    more = " and {} more".format(len(told) - limit) if len(told) > limit else ""
+    return "the environments differ: {}{}; expected the same on every node; run site.yml".format(
+        ", ".join(told[:limit]), more
+    )
+
+
+def clocks(spec, hellos):
+    """A clock that is far from the head's."""
+    for rank, hello in sorted(hellos.items()):
+        if abs(hello.get("skew", 0.0)) > CLOCK_SECONDS:
+            return "the clock of {} is {:.0f} s {} that of {}, expected at most {:g} s; set it by chrony".format(
+                spec["nodes"][rank]["name"], abs(hello["skew"]), "ahead of" if hello["skew"] > 0 else "behind",
+                spec["nodes"][0]["name"], CLOCK_SECONDS,
+            )  # fmt: skip
+    return None
+
+
+def twins(spec, hellos):
+    """Two hosts that hold the same address: different kernels that both call it theirs."""
+    seen = {}
+    for rank, hello in sorted(hellos.items()):
+        address = spec["nodes"][rank]["address"]
+        other = seen.setdefault(address, rank)
+        if other != rank:
+            return "{} and {} both have the address {}, expected one each; correct muster_address".format(
+                spec["nodes"][other]["name"], spec["nodes"][rank]["name"], address
+            )
+    return None
+
+
+def unreachable(spec, probes):
+    """A pair that cannot talk; ``probes`` maps node rank to ``[{"rank", "address", "port", "error"}]``."""
+    told = []
+    for rank, failures in sorted(probes.items()):
+        for failure in failures:
+            told.append(
+                "{} cannot reach {} at {} on port {} ({})".format(
+                    spec["nodes"][rank]["name"], spec["nodes"][failure["rank"]]["name"], failure["address"],
+                    failure["port"], failure["error"],
+                )
+            )  # fmt: skip
+    if not told:
+        return None
+    more = " and {} more pairs".format(len(told) - 3) if len(told) > 3 else ""
+    return "{}{}; expected every port open between members; open the ephemeral range in the firewall of that host".format(
+        "; ".join(told[:3]), more
+    )
+
+
+def verdict(spec, hellos, probes):
+    """The first thing that forbids the start, or None."""
+    site = "run site.yml so that every node has the same"
+    return (
+        twins(spec, hellos)
+        or clocks(spec, hellos)
+        or differing(spec, hellos, "python", "Python", site)
+        or differing(spec, hellos, "torch", "torch", site)
+        or changed_packages(spec, hellos)
+        or differing(spec, hellos, "script_sha256", "the script", "launch again so that it is shipped anew")
+        or unreachable(spec, probes)
+    )
+
+
+def warnings(spec, hellos):
+    """What does not forbid the start but is known to break a job later."""
+    told = []
+    for rank, hello in sorted(hellos.items()):
+        name = spec["nodes"][rank]["name"]
+        if hello.get("shm_bytes", SHM_BYTES) < SHM_BYTES:
+            told.append(
+                "{}: /dev/shm has {} MB free; DataLoader workers may die with 'No space left on device'".format(
+                    name, hello["shm_bytes"] // 1048576
+                )
+            )
+        if hello.get("nofile", 4096) < 4096:
+            told.append("{}: only {} open files are allowed; expected 4096 or more".format(name, hello["nofile"]))
+    return told
+
+
+def rank_offsets(spec, nprocs):
+    """First global rank of every node and the world size, from processes per node in node-rank order."""
+    offsets, total = [], 0
+    for rank in range(len(spec["nodes"])):
+        offsets.append(total)
+        total += nprocs[rank]
+    return offsets, total

@@ -1,0 +1,1 @@
+../../library/torchrun.py

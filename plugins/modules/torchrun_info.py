@@ -1,0 +1,1 @@
+../../library/torchrun_info.py

@@ -1,0 +1,1 @@
+../../../plugins/module_utils/muster_agent/__main__.py
