@@ -244,7 +244,7 @@ def main() -> None:
     )
     prefix = module.params["prefix"]
     place = {"prefix": prefix, "python": os.path.join(prefix, "bin", "python")}
-    environment = python_env.Environment(module.params, os.environ, module.tmpdir)
+    environment = python_env.Environment(module.params, os.environ, module.tmpdir if module.check_mode else None)
     try:
         work = environment.ensure if module.params["state"] == "present" else environment.remove
         outcome = work(module.check_mode)

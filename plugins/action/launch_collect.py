@@ -41,7 +41,7 @@ class ActionModule(ActionBase):
         if answer.get("tar"):
             unpack(base64.b64decode(answer.pop("tar")), os.path.join(arguments["record"], host))
         answer.pop("tar", None)
-        return dict(result, changed=False, **answer)
+        return dict(result, **dict(answer, changed=False))
 
 
 def unpack(data, folder):

@@ -1,18 +1,22 @@
 """Action of ``muster.cluster.launch_follow``; its documentation stands with the module of the same name."""
 
 import base64
+import json
 import os
 import time
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.muster.cluster.plugins.plugin_utils import concluding, remote, screen
+from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.files import write_json
+from ansible_collections.muster.cluster.plugins.plugin_utils import concluding, planning, remote, screen
 
 # A poll waits on the node; the next one begins no sooner than this after the last, so that it costs the job nothing.
 PACE_SECONDS = 0.4
 WAIT_SECONDS = 5.0
 # A node that cannot be asked may come back; after this the follower gives up, and the job lives on.
 LOST_SECONDS = 120.0
+# An agent that shows no life for so long, though its node answers, hangs: the other nodes have given it up before.
+FROZEN_SECONDS = 25.0
 display = Display()
 
 
@@ -27,23 +31,39 @@ class ActionModule(ActionBase):
         result = super().run(tmp, task_vars)
         arguments = self._task.args
         hosts = [node["name"] for node in arguments["nodes"]]
-        starts = {host: _start_of(task_vars, host) for host in hosts}
-        if arguments.get("started", True) and (concluding.refusal(starts) or self._task.check_mode):
-            result.update(changed=False, skipped=True)
-            return result
-        host = task_vars["inventory_hostname"]
-        job = str(arguments["job"])
-        if host == hosts[0]:
-            for line in coming_back(job, hosts, bool(arguments.get("attached"))):
-                display.display(line)
+        host, job = task_vars["inventory_hostname"], str(arguments["job"])
         self.parent = os.getppid()
-        result.update(changed=False, **self._follow(host, job, arguments))
-        return result
+        if arguments.get("launched", True):
+            starts = {name: task_vars["hostvars"][name].get("__launch_start") or {} for name in hosts}
+            if host == hosts[0]:
+                forget_secrets(str(arguments["plan"]))
+            if concluding.refusal(starts) or self._task.check_mode:
+                return dict(result, changed=False, skipped=True)
+            if host == hosts[0]:
+                for line in coming_back(job, hosts, bool(arguments.get("attached"))):
+                    display.display(line)
+            return dict(result, changed=False, **self._follow(host, job, arguments))
+        try:
+            state = self._known(job, arguments)
+        except remote.NodeError as error:
+            return dict(result, failed=True, muster_said=True, msg="logs refused: {} {}".format(host, error))
+        if state == "absent":
+            msg = "logs refused: {} knows no job {}; playbooks/status.yml lists what there is".format(host, job)
+            return dict(result, failed=True, muster_said=True, msg=msg)
+        followed = self._follow(host, job, arguments)
+        if followed.get("sentence") and host == hosts[0]:
+            display.display(followed["sentence"])
+        return dict(result, changed=False, muster_said=True, msg=followed.get("sentence") or state, **followed)
+
+    def _known(self, job, arguments):
+        request = {"do": "info", "state_dir": str(arguments["state_dir"]), "job": job}
+        return remote.request(self, str(arguments["python"]), request)["jobs"][job]["state"]
 
     def _follow(self, host, job, arguments):
         python, job_dir = str(arguments["python"]), os.path.join(str(arguments["state_dir"]), "jobs", job)
         until = arguments.get("until", "end")
         offsets, lines, phase, lost_since = {}, {}, None, None
+        beat, beat_seen = None, time.monotonic()
         while True:
             began = time.monotonic()
             request = {"do": "tail", "state_dir": str(arguments["state_dir"]), "job": job, "offsets": offsets}
@@ -62,6 +82,10 @@ class ActionModule(ActionBase):
                 continue
             if os.getppid() != self.parent:
                 os._exit(1)  # ansible-playbook is gone; nobody reads this
+            if answer["beat"] != beat:
+                beat, beat_seen = answer["beat"], time.monotonic()
+            elif answer["state"] == "running" and time.monotonic() - beat_seen > FROZEN_SECONDS:
+                return {"state": "frozen", "told": None}
             offsets = answer["offsets"]
             self._show(host, answer, lines)
             if answer["attempt"] and answer["attempt"] != phase and answer["phase"] == "running":
@@ -70,7 +94,7 @@ class ActionModule(ActionBase):
             if answer["done"]:
                 for (_, rank), cutter in sorted(lines.items()):
                     _display(host, rank, cutter.feed(b"", final=True))
-                return {"state": answer["state"], "told": None}
+                return {"state": answer["state"], "told": None, "sentence": (answer["result"] or {}).get("sentence")}
             if until == "running" and answer["phase"] == "running":
                 return {"state": "running", "told": None}
             time.sleep(max(0.0, PACE_SECONDS - (time.monotonic() - began)))
@@ -90,8 +114,13 @@ def _display(host, rank, lines):
         display.display("\n".join(mark + line for line in lines))
 
 
-def _start_of(task_vars, host):
-    return task_vars["hostvars"][host].get("__launch_start") or {}
+def forget_secrets(path):
+    """Every node has what it needs: the plan loses its key and environment, the shipped tar goes."""
+    with open(path, encoding="utf-8") as stream:
+        plan = json.load(stream)
+    if plan["shipped"].get("code"):
+        os.unlink(plan["shipped"]["code"])
+    write_json(path, planning.public(plan))
 
 
 def coming_back(job, hosts, attached):

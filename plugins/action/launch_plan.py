@@ -15,7 +15,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.files 
 from ansible_collections.muster.cluster.plugins.plugin_utils import options as launch_options
 from ansible_collections.muster.cluster.plugins.plugin_utils import planning, selection
 
-PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 display = Display()
 
 
@@ -28,16 +28,24 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         """See the module's documentation."""
         result = super().run(tmp, task_vars)
+        purpose = self._task.args.get("purpose", "launch")
         try:
-            result.update(self._plan(task_vars))
+            result.update(self._plan(task_vars) if purpose == "launch" else self._find(task_vars, purpose))
         except Refusal as refusal:
-            result.update(failed=True, muster_said=True, msg="launch refused: {}".format(refusal))
+            result.update(failed=True, muster_said=True, msg="{} refused: {}".format(purpose, refusal))
         return result
 
+    def _find(self, task_vars, purpose):
+        """What status, logs and stop need: the job's name and the hosts of the play."""
+        given = launch_options.from_extra_variables(launch_options.plain(load_extra_vars(self._loader)), role_names())
+        options = launch_options.merge(self._task.args["options"], given)
+        if purpose != "status" and not options.get("job"):
+            raise Refusal("found no job, expected its name; write -e job=NAME, playbooks/status.yml lists them")
+        nodes = [{"name": host, "address": None} for host in task_vars["ansible_play_hosts_all"]]
+        return {"changed": False, "job": options.get("job"), "nodes": nodes, "follow": options["follow"]}
+
     def _plan(self, task_vars):
-        extra = launch_options.plain(load_extra_vars(self._loader))
-        roles = sorted(os.listdir(os.path.join(PROJECT, "roles")))
-        given = launch_options.from_extra_variables(extra, [role for role in roles if role != "launch"])
+        given = launch_options.from_extra_variables(launch_options.plain(load_extra_vars(self._loader)), role_names())
         options = launch_options.merge(self._task.args["options"], given)
         attaching = bool(options.get("job")) and not options.get("script") and not options.get("module")
         planning.check_target(options, attaching)
@@ -109,6 +117,11 @@ class ActionModule(ActionBase):
             "bytes": size,
             "origin": selection.origin(root),
         }
+
+
+def role_names():
+    """The collection's roles beside launch; their variables are theirs to judge."""
+    return [role for role in sorted(os.listdir(os.path.join(PROJECT, "roles"))) if role != "launch"]
 
 
 def address_of(host, variables):

@@ -2,11 +2,12 @@
 
 import json
 import os
+import shutil
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.files import write_json
-from ansible_collections.muster.cluster.plugins.plugin_utils import concluding, planning
+from ansible_collections.muster.cluster.plugins.plugin_utils import concluding
 
 display = Display()
 
@@ -23,6 +24,7 @@ class ActionModule(ActionBase):
         arguments = self._task.args
         with open(arguments["plan"], encoding="utf-8") as stream:
             plan = json.load(stream)
+        shutil.rmtree(os.path.dirname(arguments["plan"]))
         nodes = plan["nodes"]
         seen = task_vars["hostvars"]
         starts = {node["name"]: seen[node["name"]].get("__launch_start") or {} for node in nodes}
@@ -63,7 +65,7 @@ def write_record(record, plan, starts, ended):
     """The plan, the commands and the result; what the nodes sent lies there already."""
     os.makedirs(record, exist_ok=True)
     if not plan["attach"]:
-        write_json(os.path.join(record, "plan.json"), planning.public(plan), 0o644)
+        write_json(os.path.join(record, "plan.json"), plan, 0o644)
         lines = ["# {}\n{}\n".format(host, start.get("command", "")) for host, start in starts.items()]
         with open(os.path.join(record, "commands.txt"), "w", encoding="utf-8") as stream:
             stream.write("\n".join(lines))

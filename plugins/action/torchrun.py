@@ -12,7 +12,6 @@ from ansible_collections.muster.cluster.plugins.plugin_utils import options as l
 from ansible_collections.muster.cluster.plugins.plugin_utils import planning, remote
 
 
-
 class ActionModule(ActionBase):
     """One remote call per node."""
 

@@ -47,7 +47,7 @@ class Fault(Exception):
     Args:
         sentence: what was found, what was expected, what to do.
         details: uv's own output, for whoever wants all of it.
-        kind: "network" and "unsatisfiable" let the caller try another way; anything else is final.
+        kind: "network", "unsatisfiable" and "no uv" let the caller go another way; anything else is final.
     """
 
     def __init__(self, sentence: str, details: str = "", kind: str = "fault") -> None:
@@ -472,13 +472,12 @@ def clash(output: str) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def explain(output: str, uv: str, host_fix: str = "") -> Fault:
+def explain(output: str, uv: str) -> Fault:
     """Turn uv's complaint into one sentence with the fix.
 
     Args:
         output: all that uv printed.
         uv: the uv binary, to be named where it is at fault.
-        host_fix: added to the sentence about an index out of reach.
     """
     text = redact(output)
     causes = re.findall(r"^\s*(?:error|cause|Caused by|├─▶|╰─▶|×):?\s+(.*)$", text, re.MULTILINE)
@@ -492,7 +491,9 @@ def explain(output: str, uv: str, host_fix: str = "") -> Fault:
         unknown = re.search(r"Because (\S+) was not found in the (?:package registry|provided package locations)", text)
         if unknown:
             where = (
-                "the local wheels hold" if "lookups were disabled" in text else "the package indexes of this host know"
+                "the local wheels hold"
+                if "provided package locations" in unknown.group(0)
+                else "the package indexes of this host know"
             )
             return fault(
                 "%s no package %s: correct its name in the requirements, or name a place that has it "
@@ -532,8 +533,8 @@ def explain(output: str, uv: str, host_fix: str = "") -> Fault:
     if "failed to fetch" in low or "error sending request" in low or "dns error" in low or "timed out" in low:
         url = re.search(r"(?:Failed to fetch: `?|for url \()([^\s`)]+)", text)
         return fault(
-            "the package index %s cannot be reached (%s): check the network, the proxy and pip's index-url on "
-            "this host%s" % (url.group(1) if url else "", last, host_fix),
+            "the package index %s cannot be reached (%s): check the network, the proxy and pip's index-url on this host"
+            % (url.group(1) if url else "", last),
             "network",
         )
     if "permission denied" in low or "os error 13" in low:
@@ -1055,7 +1056,8 @@ class Environment:
         except Fault as fault:
             if how != "none" or fault.kind == "unsatisfiable":
                 raise
-            self.notes.append("what will be installed is known only by the requirements, since %s" % fault.sentence)
+            if fault.kind != "no uv":
+                self.notes.append("the packages cannot be foretold, since %s" % fault.sentence)
             return Outcome(True, False, self.reasons, {}, None, "", self.notes)
         before = self.found.packages
         after = plan.result(before) if how == "asked" else plan.added
@@ -1158,7 +1160,8 @@ class Environment:
         if not uv:
             where = "on this user's PATH" if "/" not in wanted else "or cannot be run by this user"
             raise Fault(
-                "uv (%s) is not there %s: install uv on the node and name its path (python_env_uv)" % (wanted, where)
+                "uv (%s) is not there %s: install uv on the node and name its path (python_env_uv)" % (wanted, where),
+                kind="no uv",
             )
         return uv
 
@@ -1211,8 +1214,8 @@ class Environment:
         except OSError as error:
             if error.errno == errno.ENOEXEC:
                 raise Fault(
-                    "%s is built for another kind of processor: install uv on the node and name its path "
-                    "(python_env_uv)" % argv[0]
+                    "%s is not a program for this machine (is its processor another?): install uv on the node and name "
+                    "its path (python_env_uv)" % argv[0]
                 ) from None
             raise Fault(
                 "%s cannot be run (%s): install uv on the node and name its path (python_env_uv)"
@@ -1321,6 +1324,12 @@ class Environment:
 
     def _final(self, fault: Fault, first: Fault | None, spare: Plan | None, backend: str | None) -> Fault:
         """The sentence that helps most, when the last backend has failed after others were tried."""
+        if fault.kind == "unsatisfiable" and self.settings.constraints:
+            fault.sentence += "; the settings of pip or uv add the constraints in %s" % ", ".join(
+                self.settings.constraints
+            )
+        if fault.kind == "unsatisfiable" and self.settings.ignored:
+            fault.sentence += "; named as a place of packages, but not there: %s" % ", ".join(self.settings.ignored)
         if fault.kind != "network":
             return fault
         if spare and label(spare.added.get("torch")) == "cpu" and self.gpu:

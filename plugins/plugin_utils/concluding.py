@@ -36,9 +36,8 @@ def result_of(job, collected):
     """
     results = [(host, answer["result"]) for host, answer in collected.items() if answer.get("result")]
     hosts = list(collected)
-    leading = [result for host, result in results if host == hosts[0]]
-    if leading:
-        return leading[0]
+    if results and results[0][0] == hosts[0]:
+        return results[0][1]
     events = [result["cause"] for _, result in results if result.get("cause")]
     if results and not events:
         return results[0][1]
@@ -84,3 +83,57 @@ def quoted(cause):
     error = (cause or {}).get("error") or {}
     mark = "{}:{} | ".format(cause.get("host"), cause.get("rank")) if error else ""
     return [mark + screen.clean(line) for line in error.get("traceback", "").splitlines()]
+
+
+def unasked(host, answer):
+    """Why a host did not answer a module's task, or None."""
+    if answer.get("unreachable"):
+        return "{} is unreachable: {}".format(host, " ".join(str(answer.get("msg", "")).split()))
+    if answer.get("failed"):
+        return "{}: {}".format(host, answer.get("msg"))
+    return None if answer else "{} was not asked".format(host)
+
+
+def stop_refusal(job, found):
+    """The sentence of a stop that could not do its work everywhere, or None; ``found`` maps hosts to answers."""
+    troubles = [text for text in (unasked(host, answer) for host, answer in found.items()) if text]
+    if troubles:
+        return "stop failed: {}; what ran of job {} there may still run".format("; ".join(troubles), job)
+    if all(answer["state"] == "absent" for answer in found.values()):
+        return "stop refused: found no job {} on {}, expected its name; playbooks/status.yml lists what there is".format(
+            job, ", ".join(found)
+        )
+    return None
+
+
+def stopped(job, found):
+    """Lines that tell how a stop went."""
+    rows = [("host", "job", "before", "now")]
+    for host, answer in found.items():
+        rows.append((host, job, "running" if answer.get("changed") else answer["state"], answer["state"]))
+    told = next((answer["sentence"] for answer in found.values() if answer.get("sentence")), None)
+    return screen.table(rows) + ([told] if told else [])
+
+
+def status_rows(found, job, when):
+    """Rows of the status table; ``when`` formats seconds since the epoch."""
+    rows = [("job", "host", "node rank", "ranks", "state", "restarts", "since", "by")]
+    for host, answer in found.items():
+        trouble = unasked(host, answer)
+        if trouble:
+            rows.append((job or "?", host, "-", "-", trouble, "-", "-", "-"))
+            continue
+        for name, known in sorted(answer["jobs"].items()):
+            if known["state"] == "absent":
+                rows.append((name, host, "-", "-", "absent", "-", "-", "-"))
+                continue
+            state = known["state"]
+            if state == "running" and known.get("phase") not in (None, "running"):
+                state = "running ({})".format(known["phase"])
+            rows.append(
+                (
+                    name, host, str(known["node_rank"]), screen.shown_ranks(known["ranks"]), state, str(known["attempt"]),
+                    when(known["since"]), known["launched_by"] or "-",
+                )
+            )  # fmt: skip
+    return [rows[0]] + sorted(rows[1:])

@@ -150,7 +150,7 @@ def specification(plan, host, per_host, python, state_dir, data_network):
 
 
 def public(plan):
-    """The plan as it stands in the record: no key, and of the environment the names alone."""
+    """The plan as it stands in the record: no key, of the environment the names alone, no path of the tar."""
     kept = {name: value for name, value in plan.items() if name not in ("key", "overrides")}
     kept["shipped"] = {name: value for name, value in plan["shipped"].items() if name != "code"}
     kept["env_names"] = sorted(plan["overrides"].get("env", {}))

@@ -6,7 +6,6 @@ Both offer ``start(jobdir, lock)``: it returns once the agent has been handed ov
 import fcntl
 import os
 import subprocess
-import sys
 
 from .errors import Refusal
 
@@ -27,9 +26,9 @@ class SelfBackend:
     def start(self, jobdir, lock):
         """Start the agent; it inherits ``lock``, so that there is no moment in which the job seems free."""
         log = os.open(os.path.join(jobdir.run, "agent.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
-        argv = agent_argv(sys.executable, jobdir.state_dir, jobdir.job) + ["--lock", str(lock)]
+        argv = agent_argv(jobdir.spec()["python"], jobdir.state_dir, jobdir.job) + ["--lock", str(lock)]
         try:
-            subprocess.Popen(
+            process = subprocess.Popen(
                 argv,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -38,6 +37,7 @@ class SelfBackend:
                 pass_fds=(lock,),
                 start_new_session=True,
             )
+            jobdir.remember_agent(process.pid)
         finally:
             os.close(log)
             os.close(lock)

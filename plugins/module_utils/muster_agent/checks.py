@@ -1,7 +1,6 @@
 """What a node looks at before it lets a job start; each check raises :class:`Refusal` with one sentence."""
 
 import os
-import sys
 
 from . import facts, network, procs
 from .errors import Refusal
@@ -9,23 +8,28 @@ from .errors import Refusal
 FREE_BYTES = 64 * 1024 * 1024
 
 
-def python_and_torch(name):
-    """The job's Python (this one) is new enough and has torch; returns torch's version."""
-    if sys.version_info < (3, 8):
+def python_and_torch(name, python):
+    """The job's Python is new enough and has torch; returns torch's version."""
+    found = facts.interpreter(python)
+    if found is None:
+        raise Refusal(
+            "{}: {} cannot be run, expected the job's Python; run ansible-playbook site.yml, or name a Python that has torch "
+            "by muster_python".format(name, python)
+        )
+    if found["version"] < [3, 8]:
         raise Refusal(
             "{}: {} is Python {}.{}, expected 3.8 or later; name another by muster_python".format(
-                name, sys.executable, *sys.version_info[:2]
+                name, python, *found["version"]
             )
         )
-    version = facts.torch_version()
-    if version is None:
+    if found["torch"] is None:
         raise Refusal(
             "{}: found no torch in {}, expected it in the job's environment; run ansible-playbook site.yml, or name "
-            "a Python that has it by muster_python".format(name, sys.executable)
+            "a Python that has it by muster_python".format(name, python)
         )
-    if int(version.split(".")[0]) < 2:
-        raise Refusal("{}: found torch {}, expected 2.0 or later; upgrade it".format(name, version))
-    return version
+    if int(found["torch"].split(".")[0]) < 2:
+        raise Refusal("{}: found torch {}, expected 2.0 or later; upgrade it".format(name, found["torch"]))
+    return found["torch"]
 
 
 def processes(name, wanted, env):
@@ -144,7 +148,7 @@ def all_local(spec, needed_bytes=0):
     me = nodes[spec["node_rank"]]
     name = me["name"]
     state_folder(name, spec["state_dir"])
-    found = {"torch": python_and_torch(name)}
+    found = {"torch": python_and_torch(name, spec["python"])}
     if spec.get("script") and os.path.isabs(spec["script"]):
         script(name, spec["script"])
     if spec.get("chdir") and os.path.isabs(spec["chdir"]) and not os.path.isdir(spec["chdir"]):

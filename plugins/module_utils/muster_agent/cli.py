@@ -1,4 +1,7 @@
-"""Commands of the agent: ``run``, ``torchrun`` and ``rank`` make up a job; ``call`` answers whoever asks over SSH."""
+"""Commands of the agent.
+
+``run``, ``torchrun`` and ``rank`` make up a job, ``facts`` tells of an interpreter, ``call`` answers who asks over SSH.
+"""
 
 import json
 import os
@@ -15,6 +18,12 @@ def answer(value, stream=None):
     stream = stream or sys.stdout
     stream.write(BEGIN + json.dumps(value) + END + "\n")
     stream.flush()
+
+
+def explain_os_error(what, error):
+    """One sentence for a failed system call."""
+    where = " on {}".format(error.filename) if error.filename else ""
+    return "{} failed{}: {}; look at disk and rights there".format(what, where, error.strerror or error)
 
 
 def call(request, code=None):
@@ -39,8 +48,7 @@ def call(request, code=None):
     except Refusal as refusal:
         return {"refused": str(refusal)}
     except OSError as error:
-        where = " on {}".format(error.filename) if error.filename else ""
-        return {"refused": "{} failed{}: {}; look at disk and rights there".format(name, where, error.strerror or error)}
+        return {"refused": explain_os_error(name, error)}
 
 
 def main(argv):
@@ -62,6 +70,11 @@ def main(argv):
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+    if command == "facts":
+        from . import facts
+
+        answer(facts.gather())
+        return 0
     if command == "call":
         answer(call(json.loads(rest[0])))
         return 0

@@ -1,6 +1,7 @@
 """What one node tells at the roll call, read without importing torch (that takes seconds)."""
 
 import hashlib
+import json
 import os
 import platform
 import re
@@ -84,12 +85,42 @@ def torch_version():
     for folder in [entry for entry in sys.path if entry] + site_folders():
         try:
             with open(os.path.join(folder, "torch", "version.py"), encoding="utf-8") as stream:
-                match = re.search(r"^__version__ = ['\"]([^'\"]+)", stream.read(), re.MULTILINE)
+                found = parse_version(stream.read())
         except OSError:
             continue
-        if match:
-            return match.group(1)
+        if found:
+            return found
     return None
+
+
+def parse_version(text):
+    """``__version__`` out of the text of torch/version.py, or None."""
+    match = re.search(r"^__version__ = ['\"]([^'\"]+)", text, re.MULTILINE)
+    return match.group(1) if match else None
+
+
+# The same two questions for an interpreter that is not this one.
+ASK = """
+import json, os, sys, sysconfig
+paths = [p for p in sys.path if p] + [sysconfig.get_paths()[k] for k in ("purelib", "platlib")]
+files = [os.path.join(p, "torch", "version.py") for p in paths]
+text = next((open(f).read() for f in files if os.path.isfile(f)), "")
+print(json.dumps({"version": list(sys.version_info[:2]), "text": text}))
+"""
+
+
+def interpreter(python):
+    """``{"version": [3, 11], "torch": "2.13.0" or None}`` of a Python, or None where it cannot be run."""
+    if python == sys.executable:
+        return {"version": list(sys.version_info[:2]), "torch": torch_version()}
+    try:
+        done = subprocess.run(
+            [python, "-I", "-c", ASK], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=30, check=True
+        )
+        told = json.loads(done.stdout.decode("utf-8", "replace"))
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+    return {"version": told["version"], "torch": parse_version(told["text"])}
 
 
 def boot_id():

@@ -92,6 +92,30 @@ class JobDir:
         """What the agent last wrote of itself: ``phase``, ``attempt``, ``pid``, ``start``, ``since``."""
         return files.read_json(os.path.join(self.run, "state.json"), {})
 
+    def remember_agent(self, pid):
+        """Write down who the agent is, for whoever must end it though it never said a word."""
+        found = procs.stat(pid)
+        if found:
+            files.write_json(os.path.join(self.run, "agent.json"), {"pid": pid, "start": found["start"]})
+
+    def agent_pid(self):
+        """Process id of the living agent, or None."""
+        for known in (self.state(), files.read_json(os.path.join(self.run, "agent.json"), {})):
+            if known.get("pid") and procs.alive(known["pid"], known.get("start")):
+                return known["pid"]
+        return None
+
+    def beat(self):
+        """Called every second by a healthy agent; the lock's time shows it."""
+        os.utime(self.at("lock"))
+
+    def last_beat(self):
+        """Nanoseconds of the last beat: only whether it changes means something."""
+        try:
+            return os.stat(self.at("lock")).st_mtime_ns
+        except OSError:
+            return 0
+
     def status(self):
         """One of :data:`STATES`: ``lost`` is an agent that ended without a result."""
         if not self.exists():

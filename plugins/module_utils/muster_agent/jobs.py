@@ -19,6 +19,9 @@ from .jobdir import JobDir
 # At most so many bytes of logs in one answer of tail, and of one log in a record.
 TAIL_BYTES = 512 * 1024
 RECORD_BYTES = 4 * 1024 * 1024
+# How long an agent may take to begin, and to end beyond the grace of its ranks.
+READY_SECONDS = 10.0
+END_SECONDS = 15.0
 
 
 def when(seconds):
@@ -144,31 +147,43 @@ def stop(state_dir, job, reason="stop"):
     if not jobdir.exists():
         return {"changed": False, "state": "absent", "sentence": None}
     running = jobdir.locked()
-    spec = jobdir.spec() or {}
     if running:
-        deadline = time.monotonic() + 10
-        while True:
-            state = jobdir.state()
-            if state.get("pid") and procs.alive(state["pid"], state.get("start")):
-                files.write_json(os.path.join(jobdir.run, "stop.json"), {"reason": reason})
-                procs.send(state["pid"], signal.SIGTERM)
-                break
-            if time.monotonic() > deadline or not jobdir.locked():
-                break
-            time.sleep(0.05)
-        if not jobdir.wait_unlocked(float(spec.get("stop_grace", 30)) + 20):
-            state = jobdir.state()
-            if state.get("pid") and procs.alive(state["pid"], state.get("start")):
-                procs.send(state["pid"], signal.SIGKILL)
-            jobdir.wait_unlocked(5)
+        _ask_to_stop(jobdir, reason)
+        if not jobdir.wait_unlocked(float((jobdir.spec() or {}).get("stop_grace", 30)) + END_SECONDS):
+            _kill_agent(jobdir)
+    _sweep(jobdir)
+    return {"changed": running, "state": jobdir.status(), "sentence": (jobdir.result() or {}).get("sentence")}
+
+
+def _ask_to_stop(jobdir, reason):
+    """SIGTERM to the agent once it is ready for one; an agent that never gets ready is killed."""
+    deadline = time.monotonic() + READY_SECONDS
+    while jobdir.locked() and time.monotonic() < deadline:
+        if jobdir.state().get("pid"):
+            files.write_json(os.path.join(jobdir.run, "stop.json"), {"reason": reason})
+            procs.send(jobdir.state()["pid"], signal.SIGTERM)
+            return
+        time.sleep(0.05)
+    _kill_agent(jobdir)
+
+
+def _kill_agent(jobdir):
+    """SIGKILL to an agent that does not answer; its ranks die with it."""
+    pid = jobdir.agent_pid()
+    if pid:
+        procs.send(pid, signal.SIGKILL)
+    jobdir.wait_unlocked(5)
+
+
+def _sweep(jobdir):
+    """End every process of the job on this node; raises :class:`Refusal` where the kernel holds one back."""
     left = procs.sweep(procs.FOLDER_VARIABLE, jobdir.path)
     if left:
         raise Refusal(
             "job {}: {} cannot be ended (it waits in the kernel); look at the disk or GPU it waits for".format(
-                job, ", ".join(procs.describe(pid) for pid in left)
+                jobdir.job, ", ".join(procs.describe(pid) for pid in left)
             )
         )
-    return {"changed": running, "state": jobdir.status(), "sentence": (jobdir.result() or {}).get("sentence")}
 
 
 def absent(state_dir, job, check=False):
@@ -267,7 +282,8 @@ def tail(state_dir, job, offsets, wait=5.0, parent=None):
         parent: pid to watch; the wait ends when it is no longer this process's parent.
 
     Returns:
-        ``{"state", "done", "chunks", "offsets", "result"}``.
+        ``{"state", "done", "chunks", "offsets", "result", "phase", "attempt", "beat"}``; a ``beat`` that stays the same for
+        long belongs to an agent that hangs.
     """
     jobdir = JobDir(state_dir, job)
     deadline = time.monotonic() + wait
@@ -287,6 +303,7 @@ def tail(state_dir, job, offsets, wait=5.0, parent=None):
         "result": jobdir.result() if done else None,
         "phase": jobdir.state().get("phase"),
         "attempt": jobdir.state().get("attempt", 0),
+        "beat": jobdir.last_beat(),
     }
 
 
@@ -319,7 +336,7 @@ def record(jobdir, limit=RECORD_BYTES):
     return stream.getvalue()
 
 
-def collect(state_dir, job, run_id=None, settle=10.0):
+def collect(state_dir, job, run_id=None, settle=6.0):
     """The record of a job that has ended, once nothing of it is left on this node.
 
     Args:
@@ -334,8 +351,8 @@ def collect(state_dir, job, run_id=None, settle=10.0):
     if not jobdir.exists() or (run_id and _run_id(jobdir) != run_id):
         return {"state": "absent", "result": None, "tar": ""}
     if not jobdir.wait_unlocked(settle):
-        stop(state_dir, job, "the job has ended elsewhere")
-    procs.sweep(procs.FOLDER_VARIABLE, jobdir.path)
+        _kill_agent(jobdir)
+    _sweep(jobdir)
     return {
         "state": jobdir.status(),
         "result": jobdir.result(),

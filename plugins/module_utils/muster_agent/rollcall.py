@@ -73,7 +73,7 @@ def clocks(spec, hellos):
 def twins(spec, hellos):
     """Two hosts that hold the same address: different kernels that both call it theirs."""
     seen = {}
-    for rank, hello in sorted(hellos.items()):
+    for rank in sorted(hellos):
         address = spec["nodes"][rank]["address"]
         other = seen.setdefault(address, rank)
         if other != rank:

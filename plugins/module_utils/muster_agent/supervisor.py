@@ -8,10 +8,11 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 
-from . import causes, commands, control, facts, files, network, procs
+from . import causes, cli, commands, control, facts, files, network, procs
 from .head import BEAT_SECONDS, SILENT_SECONDS, Head
 from .jobdir import JobDir
 
@@ -93,7 +94,8 @@ class Attempt:
             if code < 0:
                 told = "was killed by {}".format(causes.signal_name(-code))
             else:
-                told = "failed: {}".format(" ".join((ended or {}).get("text", "").split())[:300] or causes.last_line(log) or "exit code %d" % code)
+                text = " ".join((ended or {}).get("text", "").split())[:300]
+                told = "failed: {}".format(text or causes.last_line(log) or "exit code {}".format(code))
             await self._fail("torchrun on {} {}".format(self.supervisor.name, told))
 
     async def _fail(self, text):
@@ -241,7 +243,7 @@ class Supervisor:
         self.spec = jobdir.spec()
         self.name = self.spec["nodes"][self.spec["node_rank"]]["name"]
         self.agent = os.path.join(jobdir.agent, "muster_agent")
-        if os.path.isabs(self.spec.get("chdir") or ""):
+        if os.path.isabs(self.spec.get("chdir") or "") and self.spec["code_sha256"]:
             # The ranks start outside the shipped copy, so it must be named.
             self.spec["script"] = self.spec["script"] and os.path.join(jobdir.work, self.spec["script"])
             self.spec["env"] = dict({"PYTHONPATH": jobdir.work}, **self.spec["env"])
@@ -304,6 +306,12 @@ class Supervisor:
                     ) from None  # fmt: skip
             await asyncio.sleep(CONNECT_SECONDS)
 
+    async def show_life(self):
+        """Beat for whoever watches this node's files."""
+        while True:
+            self.jobdir.beat()
+            await asyncio.sleep(BEAT_SECONDS)
+
     async def watch_head(self):
         """Beat, and close the channel when the head has been silent for too long."""
         while True:
@@ -314,9 +322,18 @@ class Supervisor:
                 self.channel.close()
                 return
 
+    def job_facts(self):
+        """Facts of the job's Python, which need not be the agent's."""
+        python = self.spec["python"]
+        if python == sys.executable:
+            return facts.gather()
+        command = [python, "-I", self.agent, "facts"]
+        text = subprocess.run(command, stdout=subprocess.PIPE, timeout=60, check=True).stdout.decode()
+        return json.loads(text[text.index(cli.BEGIN) + len(cli.BEGIN) : text.rindex(cli.END)])
+
     def hello(self, probe_port):
         """What this node tells at the roll call."""
-        told = facts.gather()
+        told = self.job_facts()
         told.update(nproc=self.spec["nproc"], probe_port=probe_port, interface=self.spec["interface"])
         script = os.path.join(self.working_folder(), self.spec.get("script") or "")
         if os.path.isfile(script):
@@ -425,6 +442,7 @@ class Supervisor:
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         self._listener, self.silent = None, False
         self.state("roll call")
+        beats = asyncio.ensure_future(self.show_life())
         head = watcher = None
         try:
             self.attempt = Attempt(self, 0)
@@ -444,6 +462,7 @@ class Supervisor:
         finally:
             if watcher:
                 watcher.cancel()
+        beats.cancel()
         self.close_listener()
         if self.attempt:
             await self.attempt.end()
