@@ -41,6 +41,7 @@ integration: .venv/.dev env ## the playbooks on the two local nodes
 
 bench: .venv/.dev env ## figures of the docs: medians of paired runs
 	$(BIN)/python tests/bench/launch_latency.py
+	$(BIN)/python tests/bench/restarts.py
 
 build: .venv/.demo ## the collection as ansible-galaxy installs it, in dist/
 	ansible-galaxy collection build --force --output-path dist .

@@ -68,6 +68,13 @@ class World(NamedTuple):
             dist.all_reduce(values, op=op)
         return values
 
+    def leave(self) -> None:
+        """Part from the other processes, in order. After an exception do not: the others are busy elsewhere, and this
+        would wait for them. A process that simply ends breaks its connections, and so ends the others, too.
+        """
+        if self.size > 1:
+            dist.destroy_process_group()
+
 
 def join_world(device_name: str, timeout: float) -> World:
     """Choose the device, meet the other processes, and say so.
@@ -223,7 +230,8 @@ def read_checkpoint(path: Path, world: World) -> dict[str, Any] | None:
                 on_device = piece.to(world.device)
                 dist.broadcast(on_device, src=0)
                 piece.copy_(on_device)
-    if problem:
+    if problem:  # known to all ranks, so all are here
+        world.leave()
         sys.exit(f"train.py: {problem}")
     return parse_checkpoint(data) if data else None
 
@@ -423,9 +431,13 @@ def make_writer(folder: Path | None, world: World) -> ContextManager[Any]:
     return contextlib.nullcontext()
 
 
-def run(args: argparse.Namespace, world: World, trainer: Trainer, stop: StopSignal) -> None:
+def run(args: argparse.Namespace, world: World, train_set: TensorDataset, test_set: TensorDataset) -> None:
     """Train until ``args.epochs`` epochs are done in all, or until a SIGTERM, and print how it goes."""
-    started, result = time.perf_counter(), None
+    started, result, stop = time.perf_counter(), None, StopSignal()
+    state = read_checkpoint(args.checkpoint, world) if args.resume else None
+    trainer = Trainer(args, world, train_set, test_set)
+    if state is not None:
+        trainer.restore(state)
     with make_profiler(args.profile, world) as profiler, make_writer(args.tensorboard, world) as writer:
         while trainer.epoch < args.epochs:
             trained = trainer.train_epoch(stop, profiler)
@@ -492,19 +504,13 @@ def parse_arguments(argv: Sequence[str] | None = None) -> argparse.Namespace:
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse_arguments(argv)
     train_set, test_set = split_digits(*load_digits(args.data))  # if this fails, no other rank is waiting yet
-    world = join_world(args.device, args.timeout)
-    stop = StopSignal()  # not before: a process that still waits for the others has nothing to save, and may just end
-    trainer = Trainer(args, world, train_set, test_set)
-    if world.rank == 0:
+    if int(os.environ.get("RANK", 0)) == 0:
         args.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    state = read_checkpoint(args.checkpoint, world) if args.resume else None
-    if state is not None:
-        trainer.restore(state)
-    run(args, world, trainer, stop)
-    # On the good path only. After an exception the other ranks do not come here: a process that left in order would
-    # wait for them, while one that simply ends shows its traceback and breaks its connections, which ends them, too.
-    if world.size > 1:
-        dist.destroy_process_group()
+    world = join_world(args.device, args.timeout)
+    # All that uses the process group lives within run() and is gone before the group is. The other way round, DDP would
+    # be the last to hold it, and when Python then frees it, gloo's thread and Python's lock can wait for each other.
+    run(args, world, train_set, test_set)
+    world.leave()
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # all is saved: a late one must not spoil the exit code
 
 

@@ -19,9 +19,16 @@ description:
     the job is printed before the first line.
   - A node that cannot be reached is asked again for two minutes.
   - Terminal escapes in the lines are removed, and a line is cut after 2000 characters.
+  - An agent that shows no life for 25 seconds, though its node answers, is not followed any longer.
   - A launch that some host has refused, by what its task of M(muster.cluster.torchrun) registered as C(__launch_start),
     is not followed.
 options:
+  plan:
+    description:
+      - Path of the plan on the controller, as M(muster.cluster.launch_plan) returns it in C(plan_file). Every node has
+        what it needs by now, so that the job's key, its environment and the shipped files are removed from there.
+      - Needed unless O(launched=false).
+    type: str
   job:
     description:
       - Name of the job.
@@ -94,6 +101,7 @@ seealso:
 EXAMPLES = r"""
 - name: Follow the job that the tasks before have planned and started
   muster.cluster.launch_follow:
+    plan: "{{ __launch_plan.plan_file }}"
     job: "{{ __launch_plan.job }}"
     nodes: "{{ __launch_plan.nodes }}"
     python: /var/lib/muster/envs/default/bin/python
@@ -117,7 +125,8 @@ RETURN = r"""
 state:
   description:
     - V(running) where O(until=running) and training has begun; otherwise how the job ended on this host, as
-      M(muster.cluster.torchrun_info) names it; V(unknown) where the host could not be asked.
+      M(muster.cluster.torchrun_info) names it; V(frozen) where its agent shows no life; V(unknown) where the host could
+      not be asked.
   type: str
   returned: success
   sample: finished

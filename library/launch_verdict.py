@@ -24,7 +24,8 @@ description:
 options:
   plan:
     description:
-      - Path of the plan on the controller, as M(muster.cluster.launch_plan) returns it in C(plan_file).
+      - Path of the plan on the controller, as M(muster.cluster.launch_plan) returns it in C(plan_file). Its folder is
+        removed.
     type: str
     required: true
   record:

@@ -16,7 +16,7 @@ description:
   - The task ends when the agent has started, not when the job has ended; follow it with M(muster.cluster.torchrun_info).
   - The role P(muster.cluster.launch#role) does all of this for a whole group of hosts and ships the code as well.
 author:
-  - The Muster founders
+  - The Muster founders (@muster-cluster)
 options:
   name:
     description: Name of the job, 1 to 63 letters, digits, C(.), C(_) or C(-).
@@ -271,7 +271,7 @@ def specification(params):
         "state_dir": params["state_dir"],
         "chdir": params["chdir"],
         "code_sha256": None,
-        "data_network": params["data_network"],
+        "data_network": checked.network("data_network", params["data_network"]) if params["data_network"] else None,
         "max_restarts": checked.integer("max_restarts", params["max_restarts"], 0, 1000),
         "join_timeout": checked.seconds("join_timeout", params["join_timeout"], 1, 86400),
         "stop_grace": checked.seconds("stop_grace", params["stop_grace"], 0, 86400),

@@ -12,7 +12,7 @@ description:
   - The state of one job or of all jobs on this node, as M(muster.cluster.torchrun) left them.
   - With O(name) also what its ranks on this node have printed since O(offsets), waiting for it up to O(wait) seconds.
 author:
-  - The Muster founders
+  - The Muster founders (@muster-cluster)
 options:
   name:
     description: Name of one job; without it all.

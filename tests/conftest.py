@@ -36,9 +36,9 @@ def repo():
 def run_playbook(tmp_path):
     """Run a playbook by ansible-runner.
 
-    ``run_playbook(playbook, extravars=None, cmdline=None, env=None, cwd=None, timeout=120)``: ``playbook`` is relative to the
-    clone or absolute, ``extravars`` go as one JSON text, ``cmdline`` holds further options, ``env`` further variables,
-    ``cwd`` is where the user stands (default: an empty folder), ``timeout`` is in seconds.
+    ``run_playbook(playbook, extravars=None, cmdline=None, env=None, cwd=None, timeout=120)``: ``playbook`` is relative
+    to the clone or absolute, ``extravars`` go as one JSON text, ``cmdline`` holds further options, ``env`` further
+    variables, ``cwd`` is where the user stands (default: an empty folder), ``timeout`` is in seconds.
 
     Returns an object with ``rc``, ``status``, ``stdout`` (text), ``events`` (list) and ``stats``. ansible-runner shows
     Ansible's default screen in place of the configured one.
@@ -52,6 +52,7 @@ def run_playbook(tmp_path):
         count += 1
         private = tmp_path / "runner-{}".format(count)
         stands = Path(cwd) if cwd else private / "stands"
+        private.mkdir()
         stands.mkdir(parents=True, exist_ok=True)
         options = [cmdline] if cmdline else []
         if extravars:

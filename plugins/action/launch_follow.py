@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
         self.parent = os.getppid()
         if arguments.get("launched", True):
             starts = {name: task_vars["hostvars"][name].get("__launch_start") or {} for name in hosts}
-            if host == hosts[0]:
+            if host == task_vars["ansible_play_hosts"][0]:
                 forget_secrets(str(arguments["plan"]))
             if concluding.refusal(starts) or self._task.check_mode:
                 return dict(result, changed=False, skipped=True)
@@ -43,21 +43,30 @@ class ActionModule(ActionBase):
                 for line in coming_back(job, hosts, bool(arguments.get("attached"))):
                     display.display(line)
             return dict(result, changed=False, **self._follow(host, job, arguments))
-        try:
-            state = self._known(job, arguments)
-        except remote.NodeError as error:
-            return dict(result, failed=True, muster_said=True, msg="logs refused: {} {}".format(host, error))
-        if state == "absent":
-            msg = "logs refused: {} knows no job {}; playbooks/status.yml lists what there is".format(host, job)
-            return dict(result, failed=True, muster_said=True, msg=msg)
+        result.update(changed=False, muster_said=True)
+        trouble = self._unknown(host, job, arguments)
+        if trouble:
+            return dict(result, failed=True, msg="logs refused: " + trouble)
         followed = self._follow(host, job, arguments)
-        if followed.get("sentence") and host == hosts[0]:
+        if followed["told"] or followed["state"] == "frozen":
+            told = followed["told"] or "its agent on {} shows no life; stop it by playbooks/stop.yml -e job={}".format(host, job)
+            return dict(result, failed=True, msg="logs of job {} end here: {}".format(job, told))
+        if followed["sentence"] and host == hosts[0]:
             display.display(followed["sentence"])
-        return dict(result, changed=False, muster_said=True, msg=followed.get("sentence") or state, **followed)
+        return dict(result, msg=followed["sentence"] or followed["state"], **followed)
 
-    def _known(self, job, arguments):
+    def _unknown(self, host, job, arguments):
+        """Why this node cannot show the job, or None."""
         request = {"do": "info", "state_dir": str(arguments["state_dir"]), "job": job}
-        return remote.request(self, str(arguments["python"]), request)["jobs"][job]["state"]
+        try:
+            answer = remote.request(self, str(arguments["python"]), request)
+        except remote.NodeError as error:
+            return "{} {}".format(host, error)
+        if answer.get("refused"):
+            return "{}: {}".format(host, answer["refused"])
+        if answer["jobs"][job]["state"] == "absent":
+            return "{} knows no job {}; playbooks/status.yml lists what there is".format(host, job)
+        return None
 
     def _follow(self, host, job, arguments):
         python, job_dir = str(arguments["python"]), os.path.join(str(arguments["state_dir"]), "jobs", job)
@@ -73,19 +82,21 @@ class ActionModule(ActionBase):
                 lost_since = None
             except remote.NodeError as error:
                 if not error.unreachable:
-                    return {"state": "unknown", "told": "{} {}".format(host, error)}
+                    return {"state": "unknown", "told": "{} {}".format(host, error), "sentence": None}
                 lost_since = lost_since or time.monotonic()
                 if time.monotonic() - lost_since > LOST_SECONDS:
-                    return {"state": "unknown", "told": "{} {}".format(host, error)}
+                    return {"state": "unknown", "told": "{} {}".format(host, error), "sentence": None}
                 display.warning("lost contact with {}, not the job; trying again".format(host))
                 time.sleep(2)
                 continue
+            if answer.get("refused"):
+                return {"state": "unknown", "told": "{}: {}".format(host, answer["refused"]), "sentence": None}
             if os.getppid() != self.parent:
                 os._exit(1)  # ansible-playbook is gone; nobody reads this
             if answer["beat"] != beat:
                 beat, beat_seen = answer["beat"], time.monotonic()
             elif answer["state"] == "running" and time.monotonic() - beat_seen > FROZEN_SECONDS:
-                return {"state": "frozen", "told": None}
+                return {"state": "frozen", "told": None, "sentence": None}
             offsets = answer["offsets"]
             self._show(host, answer, lines)
             if answer["attempt"] and answer["attempt"] != phase and answer["phase"] == "running":
@@ -96,7 +107,7 @@ class ActionModule(ActionBase):
                     _display(host, rank, cutter.feed(b"", final=True))
                 return {"state": answer["state"], "told": None, "sentence": (answer["result"] or {}).get("sentence")}
             if until == "running" and answer["phase"] == "running":
-                return {"state": "running", "told": None}
+                return {"state": "running", "told": None, "sentence": None}
             time.sleep(max(0.0, PACE_SECONDS - (time.monotonic() - began)))
 
     def _show(self, host, answer, lines):

@@ -48,6 +48,7 @@ class ActionModule(ActionBase):
         given = launch_options.from_extra_variables(launch_options.plain(load_extra_vars(self._loader)), role_names())
         options = launch_options.merge(self._task.args["options"], given)
         attaching = bool(options.get("job")) and not options.get("script") and not options.get("module")
+        launch_options.complete(options)
         planning.check_target(options, attaching)
         self._refuse_odd_plays(task_vars)
         hosts = planning.participants(
@@ -67,7 +68,7 @@ class ActionModule(ActionBase):
         plan = planning.make(options, nodes, shipped, user)
         plan["overrides"] = {name: options[name] for name in launch_options.PER_HOST if name in given}
         plan["attach"] = attaching
-        plan["runs_dir"] = os.path.abspath(os.path.join(os.getcwd(), str(self._task.args["runs_dir"])))
+        plan["runs_dir"] = os.path.abspath(os.path.expanduser(str(self._task.args["runs_dir"])))
         path = os.path.join(folder, "plan.json")
         write_json(path, plan)
         if not attaching:
@@ -95,6 +96,8 @@ class ActionModule(ActionBase):
         stands, packaged = os.getcwd(), os.path.join(PROJECT, "files")
         script = selection.find_script(options["script"], stands, packaged) if options.get("script") else None
         root, names = selection.choose(script, options.get("module"), options.get("ship"), stands, packaged)
+        if options.get("module") and not options.get("chdir") and os.path.realpath(stands) != root:
+            options["chdir"] = os.path.relpath(os.path.realpath(stands), root)  # where `python -m` finds it
         size = selection.check_size(root, names, options.get("ship"))
         code = os.path.join(folder, "code.tar")
         with open(os.open(code, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as output:

@@ -7,6 +7,7 @@ import json
 import os
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import checked
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.errors import Refusal
 from ansible_collections.muster.cluster.plugins.plugin_utils import options as launch_options
 from ansible_collections.muster.cluster.plugins.plugin_utils import planning, remote
@@ -25,7 +26,10 @@ class ActionModule(ActionBase):
             result.update(self._execute_module(module_name="muster.cluster.torchrun", task_vars=task_vars))
             return result
         host = task_vars["inventory_hostname"]
+        supervision = self._task.args.get("supervision") or "self"
         try:
+            if supervision not in ("self", "systemd"):
+                raise Refusal("launch_supervision is {!r}, expected self or systemd; correct it".format(str(supervision)))
             result.update(self._start(host))
         except Refusal as refusal:
             result.update(changed=False, refused=str(refusal))
@@ -40,13 +44,16 @@ class ActionModule(ActionBase):
         python, state_dir = str(arguments["python"]), str(arguments["state_dir"])
         if plan["attach"]:
             return self._attach(plan, host, python, state_dir)
+        data_network = arguments.get("data_network") or None
+        if data_network:
+            checked.network("muster_data_network", str(data_network))
         overrides = plan["overrides"]
         per_host = launch_options.merge(
             {name: arguments.get(name) for name in launch_options.PER_HOST}, dict(overrides)
         )
         spec = planning.specification(
-            plan, host, {"nproc_per_node": per_host["nproc_per_node"], "env": per_host.get("env", {})},
-            python, state_dir, arguments.get("data_network") or None,
+            plan, host, {"nproc_per_node": per_host.get("nproc_per_node", "auto"), "env": per_host.get("env", {})},
+            python, state_dir, data_network,
         )  # fmt: skip
         check = bool(self._task.check_mode)
         content = {

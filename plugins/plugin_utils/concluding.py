@@ -11,7 +11,7 @@ def refusal(starts):
     Args:
         starts: ``{host: result of its start}`` in node-rank order; a refusal has ``refused``.
     """
-    refused = [(host, result["refused"]) for host, result in starts.items() if result.get("refused")]
+    refused = [(host, why) for host, why in ((host, not_started(host, result)) for host, result in starts.items()) if why]
     if not refused:
         mixed = {bool(result.get("attached")) for result in starts.values()}
         if len(mixed) == 2:
@@ -27,6 +27,13 @@ def refusal(starts):
     return "launch refused: {}{}{}".format(prefix, text, more if len(refused) > 1 else "")
 
 
+def not_started(host, result):
+    """Why a host did not start, or None; a task that failed before its action ran counts too."""
+    if result.get("refused"):
+        return result["refused"]
+    return unasked(host, result)
+
+
 def result_of(job, collected):
     """The job's one result among those of its nodes.
 
@@ -36,8 +43,10 @@ def result_of(job, collected):
     """
     results = [(host, answer["result"]) for host, answer in collected.items() if answer.get("result")]
     hosts = list(collected)
-    if results and results[0][0] == hosts[0]:
-        return results[0][1]
+    for host, result in results:
+        # The head's own verdict speaks of all nodes, wherever a copy of it lies.
+        if host == hosts[0] or len(result.get("nodes", [])) == len(hosts) > 1:
+            return result
     events = [result["cause"] for _, result in results if result.get("cause")]
     if results and not events:
         return results[0][1]
@@ -136,4 +145,5 @@ def status_rows(found, job, when):
                     when(known["since"]), known["launched_by"] or "-",
                 )
             )  # fmt: skip
-    return [rows[0]] + sorted(rows[1:])
+    order = {host: number for number, host in enumerate(found)}
+    return [rows[0]] + sorted(rows[1:], key=lambda row: (row[0], order[row[1]]))

@@ -56,6 +56,7 @@ OPTIONS = {
 }
 # Options whose inventory value may differ per host; a start reads them on its own host.
 PER_HOST = ("nproc_per_node", "env")
+MAY_BE_EMPTY = ("script", "module", "job", "chdir", "ship", "script_args", "env")
 OTHER_LAUNCH_VARIABLES = ("launch_runs_dir", "launch_group", "launch_supervision")
 
 
@@ -102,6 +103,13 @@ def from_extra_variables(extra, roles):
             hint = "did you mean {}?".format(near[0]) if near else "the launch reads {}".format(", ".join(OPTIONS))
             raise Refusal("found the extra variable {}, which nothing reads; {}".format(checked.shown(name), hint))
     return found
+
+
+def complete(options):
+    """Refuse options of which an inventory has emptied one that needs a value."""
+    for name in OPTIONS:
+        if name not in options and name not in MAY_BE_EMPTY:
+            raise Refusal("launch_{} is empty, expected a value; leave it out or correct it".format(name))
 
 
 def merge(defaults, extra):

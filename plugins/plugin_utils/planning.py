@@ -43,7 +43,10 @@ def participants(group, play, reachable, allow_partial):
             "--limit leaves out {}, expected all {} hosts of the group; launch without --limit, or on the part alone with "
             "-e allow_partial=true".format(", ".join(missing), len(group))
         )
-    return [host for host in play if host in reachable]
+    left = [host for host in play if host in reachable]
+    if not left:
+        raise Refusal("every host failed or was unreachable before the launch ({}); mend them first".format(", ".join(play)))
+    return left
 
 
 def check_addresses(nodes):
@@ -51,19 +54,25 @@ def check_addresses(nodes):
     seen = {}
     for node in nodes:
         try:
-            ipaddress.ip_address(node["address"])
+            address = ipaddress.ip_address(node["address"])
         except ValueError:
             raise Refusal(
                 "{} has the address {!r}, expected an IP address; set muster_address in the inventory".format(
                     node["name"], node["address"]
                 )
             ) from None
-        other = seen.setdefault(node["address"], node["name"])
+        other = seen.setdefault(address, node["name"])
         if other != node["name"]:
             raise Refusal(
                 "{} and {} both have the address {}, expected one each; correct muster_address or ansible_host in the "
                 "inventory".format(other, node["name"], node["address"])
             )
+    loopback = [node for node in nodes if ipaddress.ip_address(node["address"]).is_loopback]
+    if loopback and len(loopback) < len(nodes):
+        raise Refusal(
+            "{} has the address {}, which no other host reaches, expected one of its network; set muster_address in the "
+            "inventory".format(loopback[0]["name"], loopback[0]["address"])
+        )
 
 
 def check_target(options, attaching):

@@ -77,7 +77,8 @@ def parse_answer(stdout):
 
 def explain(python, result):
     """Why a node gave no answer, in one sentence without the host's name."""
-    text = ((result.get("stderr") or "") + "\n" + (result.get("stdout") or "")).strip()
+    # A banner on stdout says nothing where there is an error on stderr.
+    text = (result.get("stderr") or "").strip() or (result.get("stdout") or "").strip()
     last = text.splitlines()[-1].strip() if text else "no output"
     if result.get("rc") in (126, 127) and ("not found" in text or "No such file" in text or "ermission" in text):
         return "found no usable Python at {} ({}), expected the job's environment; run ansible-playbook site.yml, or name " \

@@ -4,7 +4,10 @@ import codecs
 import re
 
 # CSI and OSC sequences, then whatever other escape or control character is left (tabs stay).
-ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[@-Z\\-_]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[()*+][0-9A-Za-z]|\x1b[@-Z\\-_]|"
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+)
 LIMIT = 2000
 
 

@@ -43,10 +43,17 @@ def git(folder, *arguments):
     """Output of a git command in ``folder``, or None where it fails or there is no git."""
     try:
         done = subprocess.run(
-            ["git", "-C", folder, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False
+            ["git", "-C", folder, *arguments],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            timeout=60,
+            check=False,
+            env=dict(os.environ, LC_ALL="C"),
         )
     except FileNotFoundError:
         return None
+    except subprocess.TimeoutExpired:
+        raise Refusal("git gave no answer about {} within 60 s; say what to ship by ship".format(folder)) from None
     if done.returncode and b"dubious ownership" in done.stderr:
         raise Refusal(
             "git does not trust the owner of {}, so what to ship is unknown; run git config --global --add "
@@ -95,11 +102,15 @@ def matched(patterns, root):
             real = os.path.normpath(hit)
             if os.path.commonpath([real, root]) != root:
                 raise Refusal("ship names {}, which lies outside {}; ship only what lies below it".format(shown(pattern), root))
-            if os.path.isdir(real) and not os.path.islink(real):
-                found.update(walk(real, root))
-            elif os.path.lexists(real):
-                found.add(os.path.relpath(real, root))
-    return sorted(found)
+            found.update(walk(real, root) if os.path.isdir(real) and not os.path.islink(real) else [os.path.relpath(real, root)])
+    return sorted(name for name in found if _may_travel(name, root))
+
+
+def _may_travel(name, root):
+    """Neither git's own folder (it may hold a token) nor what is reached through a link, which travels as a link."""
+    parts = name.split(os.sep)
+    above = [os.path.join(root, *parts[:depth]) for depth in range(1, len(parts))]
+    return ".git" not in parts and not any(os.path.islink(path) for path in above)
 
 
 def choose(script, module, ship, stands, packaged):
@@ -120,24 +131,39 @@ def choose(script, module, ship, stands, packaged):
     if script and (start + os.sep).startswith(packaged + os.sep):
         root, names = packaged, walk(packaged, packaged)
     else:
-        root = work_tree(start)
-        if root:
-            names = git_files(root) if ship is None else []
+        tree = _trusted_tree(start, ship)
+        root = tree or start
+        if ship is not None:
+            names = []
+        elif tree:
+            names = git_files(root)
         else:
-            root = start
             names = [os.path.basename(script)] if script else module_files(module, root)
     if ship is not None:
         names = matched(ship, root)
     if script and os.path.relpath(script, root) not in names:
         names.append(os.path.relpath(script, root))
-    if module and root and ship is None and not any(_is_module(name, module) for name in names):
-        raise Refusal("found no module {} below {}; stand in the folder that holds it".format(module, root))
+    if module and not any(_is_module(name, module) for name in names):
+        raise Refusal(
+            "found no module {} among what is shipped from {}; stand in the folder that holds it, or name it by chdir or "
+            "ship".format(module, root)
+        )
     return root, sorted(names)
 
 
+def _trusted_tree(start, ship):
+    """Top of the git work tree, or None; one that git does not trust does not matter to ``ship``."""
+    try:
+        return work_tree(start)
+    except Refusal:
+        if ship is None:
+            raise
+        return None
+
+
 def _is_module(name, module):
-    stem = module.replace(".", "/")
-    return name in (stem + ".py", stem + "/__main__.py", stem + "/__init__.py") or name.startswith("src/" + stem)
+    stem = "/" + module.replace(".", "/")
+    return ("/" + name).endswith((stem + ".py", stem + "/__main__.py", stem + "/__init__.py"))
 
 
 def module_files(module, root):
@@ -180,7 +206,11 @@ def pack(root, names, output):
     with tarfile.open(fileobj=Tee(), mode="w|", format=tarfile.PAX_FORMAT) as archive:
         for name in names:
             path = os.path.join(root, name)
-            member = archive.gettarinfo(path, arcname=name)
+            try:
+                member = archive.gettarinfo(path, arcname=name)
+                stream = open(path, "rb") if member is not None and (member.isreg() or member.islnk()) else None
+            except OSError as error:
+                raise Refusal("{} cannot be read ({}); mend it, or leave it out by ship".format(path, error.strerror)) from None
             if member is None or not (member.isreg() or member.issym() or member.islnk()):
                 raise Refusal("{} is neither a file nor a link, so it cannot be shipped; leave it out by ship".format(path))
             member.uid = member.gid = 0
@@ -189,8 +219,8 @@ def pack(root, names, output):
             member.mode = 0o755 if member.mode & 0o100 else 0o644
             if member.islnk():
                 member.type, member.linkname, member.size = tarfile.REGTYPE, "", os.lstat(path).st_size
-            if member.isreg():
-                with open(path, "rb") as stream:
+            if stream:
+                with stream:
                     archive.addfile(member, stream)
             else:
                 archive.addfile(member)

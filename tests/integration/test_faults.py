@@ -215,5 +215,5 @@ def test_restart_from_the_checkpoint(cluster):
 def test_restarts_are_exhausted(cluster):
     done = cluster.play(script=FAULT, script_args=["exit", "1"], job="f", max_restarts=1)
     assert done.rc != 0
-    assert re.search(r"rank 1 on node1 ended with exit code 3 .*\(all 1 restarts are used up\)", done.messages()[0])
+    assert re.search(r"rank 1 on node1 ended with exit code 3 .*\(its one restart is used up\)", done.messages()[0])
     cluster.assert_nothing_left()

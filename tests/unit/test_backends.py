@@ -104,10 +104,8 @@ def test_a_systemctl_that_fails_is_a_refusal_and_disarms(job):
     lock = job.lock()
     with pytest.raises(Refusal) as caught:
         backends.SystemdBackend(run=systemctl).start(job, lock)
-    assert str(caught.value) == (
-        "systemctl could not start muster@exp7.service: Failed to start muster@exp7.service: Access denied; run site.yml, "
-        "which installs the unit and the right to start it"
-    )
+    told = "systemctl could not start muster@exp7.service: Failed to start muster@exp7.service: Access denied; install "
+    assert str(caught.value).startswith(told)
     assert not os.path.exists(job.at("armed")) and not job.locked()
     with pytest.raises(OSError):
         fcntl.flock(lock, fcntl.LOCK_UN)
@@ -151,7 +149,6 @@ def test_the_agent_inherits_the_lock_and_nothing_else_of_its_starter(job):
     assert log.splitlines() == ["['run', '{}'] True {} True".format(job.state_dir, job.path), "[0, 1, 2]"]
 
 
-@pytest.mark.xfail(strict=True, raises=FileNotFoundError, reason="without systemctl the job stays armed")
 def test_a_host_without_systemctl_is_a_refusal_and_disarms(job):
     def run(argv, **kinds):
         return subprocess.run(["/nowhere/systemctl"], **kinds)
@@ -161,7 +158,6 @@ def test_a_host_without_systemctl_is_a_refusal_and_disarms(job):
     assert not os.path.exists(job.at("armed"))
 
 
-@pytest.mark.xfail(strict=True, reason="ExecStart is split at spaces")
 def test_a_state_folder_with_a_space_is_quoted():
     assert '"/data/my state/jobs/%i/agent/muster_agent"' in backends.unit_text(
         "m", "/usr/bin/python3", "/data/my state", 30

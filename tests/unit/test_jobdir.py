@@ -64,7 +64,13 @@ def test_a_second_lock_is_refused(job):
     os.close(job.lock())
 
 
-HOLDER = "import fcntl, sys; f = open(sys.argv[1], 'r+'); fcntl.flock(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+HOLDER = """\
+import fcntl, sys
+stream = open(sys.argv[1], "r+")
+fcntl.flock(stream, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
 
 
 def test_a_lock_ends_with_the_process_that_holds_it(job):
@@ -176,17 +182,22 @@ def test_the_tail_of_a_file(tmp_path):
     assert files.read_tail(str(tmp_path / "none"), 2) == ""
 
 
-@pytest.mark.xfail(strict=True, reason="an armed job whose agent systemd is about to start is told as lost")
 def test_an_armed_job_is_not_lost(job):
     with open(job.at("armed"), "w", encoding="ascii"):
         pass
     assert job.status() == "running"
 
 
-@pytest.mark.xfail(strict=True, reason="locked() holds a shared lock for a moment, and lock() takes that for an agent")
 def test_somebody_who_only_looks_does_not_keep_a_start_away(job):
     os.close(job.lock())
     looking = os.open(job.at("lock"), os.O_RDWR)
     fcntl.flock(looking, fcntl.LOCK_SH)  # as locked() does
     threading.Timer(0.05, os.close, [looking]).start()
     assert job.lock() is not None
+
+
+def test_an_armed_job_with_a_result_has_ended(job):
+    with open(job.at("armed"), "w", encoding="ascii"):
+        pass
+    write_result(job, outcome="finished")
+    assert job.status() == "finished"

@@ -1,6 +1,7 @@
 """The launch's public variables: which are taken, what a misspelt one is told, how inventory and command line merge."""
 
 import pytest
+import yaml
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.errors import Refusal
 from ansible_collections.muster.cluster.plugins.plugin_utils import options
 
@@ -135,14 +136,23 @@ def test_options_that_are_refused(extra, told):
     assert str(caught.value).startswith(told)
 
 
+def test_a_default_that_an_inventory_has_emptied_is_named(repo):
+    defaults = yaml.safe_load((repo / "roles/launch/defaults/main.yml").read_text(encoding="utf-8"))
+    plain = {
+        name[len("launch_") :]: value for name, value in defaults.items() if name[len("launch_") :] in options.OPTIONS
+    }
+    options.complete(options.merge(plain, {}))
+    for name in ("max_restarts", "nproc_per_node", "wait", "master_port", "stop_grace"):
+        with pytest.raises(Refusal, match="launch_{} is empty, expected a value".format(name)):
+            options.complete(options.merge(dict(plain, **{name: ""}), {}))
+
+
 def test_a_bad_environment_of_the_inventory_is_refused():
     with pytest.raises(Refusal, match="env is of type list"):
         options.merge({"env": ["A=1"]}, {"env": {"B": "1"}})
 
 
 def test_every_option_has_a_default_in_the_role(repo):
-    import yaml
-
     defaults = yaml.safe_load((repo / "roles/launch/defaults/main.yml").read_text(encoding="utf-8"))
     assert {name[len("launch_") :] for name in defaults} - {"runs_dir", "supervision", "group"} == set(options.OPTIONS)
     plain = {

@@ -54,10 +54,10 @@ def test_participants(play, reachable, partial, expected):
     [
         ([], [], False, "the play has no hosts, expected the group of the cluster; see the inventory and --limit"),
         ([], [], True, "the play has no hosts"),
-        (GROUP, ["n0"], False, "n1, n2 failed or was unreachable before the launch, expected all 3 hosts; mend it, or launch "
-         "on the others with -e allow_partial=true"),
-        (["n1"], ["n1"], False, "--limit leaves out n0, n2, expected all 3 hosts of the group; launch without --limit, or on "
-         "the part alone with -e allow_partial=true"),
+        (GROUP, ["n0"], False, "n1, n2 failed or was unreachable before the launch, expected all 3 hosts; mend it, or "
+         "launch on the others with -e allow_partial=true"),
+        (["n1"], ["n1"], False, "--limit leaves out n0, n2, expected all 3 hosts of the group; launch without --limit, "
+         "or on the part alone with -e allow_partial=true"),
     ],
 )  # fmt: skip
 def test_a_smaller_world_must_be_asked_for(play, reachable, partial, told):
@@ -80,8 +80,8 @@ def test_addresses_of_their_own(addresses):
 @pytest.mark.parametrize(
     ("addresses", "told"),
     [
-        (["10.0.0.1", "host.example"], "n1 has the address 'host.example', expected an IP address; set muster_address in the "
-         "inventory"),
+        (["10.0.0.1", "host.example"], "n1 has the address 'host.example', expected an IP address; set muster_address "
+         "in the inventory"),
         ([""], "n0 has the address '', expected an IP address"),
         (["10.0.0.1/24"], "n0 has the address '10.0.0.1/24'"),
         (["10.0.0.1", "10.0.0.2", "10.0.0.1"], "n0 and n2 both have the address 10.0.0.1, expected one each; correct "
@@ -130,8 +130,8 @@ OPTIONS = {
     "stop_grace": 30.0, "force": False, "wait": True, "follow": "head", "script_args": ["--x"],
 }  # fmt: skip
 SHIPPED = {
-    "script": "sub/train.py", "code": "/tmp/code.tar", "code_sha256": "aa", "code_bytes": 10, "root": "/home/a", "files": 3,
-    "origin": {"commit": None, "changed": None},
+    "script": "sub/train.py", "code": "/tmp/code.tar", "code_sha256": "aa", "code_bytes": 10, "root": "/home/a",
+    "files": 3, "origin": {"commit": None, "changed": None},
 }  # fmt: skip
 
 
@@ -145,8 +145,8 @@ def test_the_plan():
     assert kept == {
         "nodes": nodes("10.0.0.1", "10.0.0.2"), "master_port": 29500, "control_port": 29501, "script": "sub/train.py",
         "module": None, "args": ["--x"], "chdir": None, "max_restarts": 1, "join_timeout": 60.0, "stop_grace": 30.0,
-        "force": False, "wait": True, "follow": "head", "overrides": {}, "shipped": SHIPPED, "launched_by": "alice@laptop",
-        "attach": False,
+        "force": False, "wait": True, "follow": "head", "overrides": {}, "shipped": SHIPPED,
+        "launched_by": "alice@laptop", "attach": False,
     }  # fmt: skip
     assert found["job"].startswith("train-20261201-") and json.loads(json.dumps(found)) == found
 
@@ -190,21 +190,16 @@ def test_the_record_holds_no_secrets():
     assert "key" in made and "code" in made["shipped"]  # the plan itself is left alone
 
 
-@pytest.mark.xfail(strict=True, reason="nobody is left and nobody is told")
 def test_a_world_of_nobody_is_refused():
     with pytest.raises(Refusal):
         planning.participants(GROUP, GROUP, [], True)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a loopback address reaches nobody else; Debian's own name resolves to 127.0.1.1"
-)
 def test_loopback_and_other_addresses_do_not_mix():
     with pytest.raises(Refusal):
         planning.check_addresses(nodes("127.0.1.1", "10.0.0.2"))
 
 
-@pytest.mark.xfail(strict=True, reason="addresses are compared as text")
 def test_one_address_written_in_two_ways():
     with pytest.raises(Refusal):
         planning.check_addresses(nodes("fd00::1", "fd00:0::1"))

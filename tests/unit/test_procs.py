@@ -105,6 +105,7 @@ def test_a_sweep_finds_grandchildren_in_sessions_of_their_own(spawn):
     child.wait(5)
     wait_for(lambda: procs.with_variable("MUSTER_RUN", value))
     (orphan,) = procs.with_variable("MUSTER_RUN", value)
+    wait_for(lambda: procs.command_line(orphan) == "sleep 60")
     assert procs.sweep("MUSTER_RUN", value) == []
     wait_for(lambda: not procs.alive(orphan))
 
@@ -125,6 +126,13 @@ def test_a_sweep_spares_its_own_process():
 def test_a_sweep_of_nothing_is_quick():
     began = time.monotonic()
     assert procs.sweep("MUSTER_RUN", "run-" + uuid.uuid4().hex) == [] and time.monotonic() - began < 2
+
+
+def test_a_sweep_looks_twice_before_it_finds_nobody(monkeypatch):
+    looks, killed = [[], [4711]], []
+    monkeypatch.setattr(procs, "with_variable", lambda name, value: looks.pop(0) if looks else [])
+    monkeypatch.setattr(procs, "send", lambda pid, number: killed.append(pid))
+    assert procs.sweep("MUSTER_RUN", "x") == [] and killed == [4711]
 
 
 def test_a_sweep_gives_up_and_tells_who_is_left(monkeypatch):

@@ -43,7 +43,8 @@ ESSENCE = """
 import asyncio, importlib, io, json, os, sys, tarfile
 sys.dont_write_bytecode = True
 sys.path.insert(0, sys.argv[1])
-names = [name[:-3] for name in sorted(os.listdir(sys.argv[1] + "/muster_agent")) if name.endswith(".py") and name[0] != "_"]
+files = sorted(os.listdir(sys.argv[1] + "/muster_agent"))
+names = [name[:-3] for name in files if name.endswith(".py") and name[0] != "_"]
 for name in names:
     importlib.import_module("muster_agent." + name)
 from muster_agent import causes, checked, cli, commands, control, facts, files, head, jobdir, network, procs, shipping

@@ -46,23 +46,27 @@ def test_who_did_not_come(spec, present, expected):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"n2": {"torch": "2.12.0"}}, "torch differs: 2.13.0+cpu on n0, n1; 2.12.0 on n2; expected the same on every node; "
+        ({"n2": {"torch": "2.12.0"}},
+         "torch differs: 2.13.0+cpu on n0, n1; 2.12.0 on n2; expected the same on every node; "
          "run site.yml so that every node has the same"),
         ({"n1": {"python": "3.12"}}, "Python differs: 3.11 on n0, n2; 3.12 on n1; expected the same on every node; run "
          "site.yml so that every node has the same"),
-        ({"n1": {"script_sha256": "bb"}}, "the script differs: aa on n0, n2; bb on n1; expected the same on every node; "
+        ({"n1": {"script_sha256": "bb"}},
+         "the script differs: aa on n0, n2; bb on n1; expected the same on every node; "
          "launch again so that it is shipped anew"),
-        ({"n1": {"packages": {"numpy": "2.4.0", "torch": "2.13.0+cpu"}}}, "the environments differ: numpy 2.4.0 on n1 but "
-         "2.4.1 on n0; expected the same on every node; run site.yml"),
+        ({"n1": {"packages": {"numpy": "2.4.0", "torch": "2.13.0+cpu"}}},
+         "the environments differ: numpy 2.4.0 on n1 but 2.4.1 on n0; expected the same on every node; run site.yml"),
         ({"n1": {"packages": {"torch": "2.13.0+cpu"}}, "n2": {"packages": dict(HELLO["packages"], extra="1")}},
-         "the environments differ: numpy absent on n1 but 2.4.1 on n0, extra 1 on n2 but absent on n0; expected the same on "
-         "every node; run site.yml"),
-        ({"n2": {"skew": 31.4}}, "the clock of n2 is 31 s ahead of that of n0, expected at most 30 s; set it by chrony"),
-        ({"n1": {"skew": -3600}}, "the clock of n1 is 3600 s behind that of n0, expected at most 30 s; set it by chrony"),
+         "the environments differ: numpy absent on n1 but 2.4.1 on n0, extra 1 on n2 but absent on n0; expected the "
+         "same on every node; run site.yml"),
+        ({"n2": {"skew": 31.4}},
+         "the clock of n2 is 31 s ahead of that of n0, expected at most 30 s; set it by chrony"),
+        ({"n1": {"skew": -3600}},
+         "the clock of n1 is 3600 s behind that of n0, expected at most 30 s; set it by chrony"),
         ({"n1": {"skew": 30.0}, "n2": {"skew": -30.0}}, None),
         # what is asked first decides: a clock before a version, a version before the packages
-        ({"n1": {"skew": 100, "torch": "1"}}, "the clock of n1 is 100 s ahead of that of n0, expected at most 30 s; set it "
-         "by chrony"),
+        ({"n1": {"skew": 100, "torch": "1"}},
+         "the clock of n1 is 100 s ahead of that of n0, expected at most 30 s; set it by chrony"),
     ],
 )  # fmt: skip
 def test_what_must_be_the_same(spec, changes, expected):
@@ -78,7 +82,7 @@ def test_many_packages_are_counted(spec):
 def test_a_value_that_a_node_lacks_differs(spec):
     found = hellos()
     del found[1]["script_sha256"]
-    assert rollcall.verdict(spec, found, {}).startswith("the script differs: aa on n0, n2; None on n1;")
+    assert rollcall.verdict(spec, found, {}).startswith("the script differs: aa on n0, n2; missing on n1;")
 
 
 def test_two_hosts_with_one_address(spec):

@@ -129,6 +129,5 @@ def test_exits(exits, outcome, expected):
     assert screen.shown_exit([], {}, outcome) == "-"
 
 
-@pytest.mark.xfail(strict=True, reason="tput sgr0 sends ESC ( B, of which '(B' stays")
 def test_the_choice_of_a_character_set_is_an_escape():
     assert screen.clean("\x1b(B\x1b[mx") == "x"

@@ -103,13 +103,13 @@ def test_outside_git_the_script_goes_alone(plain):
 def test_outside_git_a_module_goes_with_its_package(plain):
     assert choose(plain, None, "pkg.train") == (str(plain), ["pkg/__init__.py", "pkg/train.py"])
     assert choose(plain, None, "other") == (str(plain), ["other.py"])
-    with pytest.raises(Refusal, match="found no module nothing.x in .*; stand in the folder that holds it"):
+    with pytest.raises(Refusal, match="found no module nothing.x .*; stand in the folder that holds it"):
         choose(plain, None, "nothing.x")
 
 
 def test_a_module_of_a_work_tree(tree):
     assert choose(tree, None, "lib.a") == (str(tree), [".gitignore", "lib/a.py", "link", "new.py", "train.py"])
-    with pytest.raises(Refusal, match="found no module lib.b below"):
+    with pytest.raises(Refusal, match="found no module lib.b "):
         choose(tree, None, "lib.b")
 
 
@@ -287,7 +287,6 @@ def test_without_git_the_script_goes_alone(tree, monkeypatch):
 
 
 @pytest.mark.parametrize("ship", [["**"], ["*"], [".git"]])
-@pytest.mark.xfail(strict=True, reason="the folder .git itself is shipped, with whatever token .git/config holds")
 def test_gits_own_folder_is_never_shipped(tree, ship):
     try:
         names = choose(tree, ship=ship)[1]
@@ -296,22 +295,15 @@ def test_gits_own_folder_is_never_shipped(tree, ship):
     assert not [name for name in names if name.startswith(".git/")]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="globs follow links: a file below a shipped link is written through it on the node"
-)
 def test_nothing_below_a_shipped_link_is_shipped(tree):
     assert choose(tree, ship=["**/*.py", "link"])[1] == ["lib/a.py", "link", "new.py", "train.py"]
 
 
-@pytest.mark.xfail(strict=True, reason="a module is looked up from the top of the work tree, wherever the user stands")
 def test_a_module_is_found_where_the_user_stands(tree):
     write(tree, "sub/pkg/train.py")
     assert "sub/pkg/train.py" in choose(tree, None, "pkg.train", stands=tree / "sub")[1]
 
 
-@pytest.mark.xfail(
-    strict=True, reason="the advice to use ship does not help: git is asked for the work tree all the same"
-)
 def test_ship_helps_where_git_does_not_trust_the_owner(plain, monkeypatch):
     def distrusting(argv, **kinds):
         text = b"fatal: detected dubious ownership in repository"
@@ -323,18 +315,19 @@ def test_ship_helps_where_git_does_not_trust_the_owner(plain, monkeypatch):
     assert choose(plain, ship=["*.py"]) == (str(plain), ["other.py", "train.py"])
 
 
-@pytest.mark.xfail(strict=True, reason="git speaks the user's language, and its complaint is searched for in English")
 def test_git_is_asked_in_english(plain, monkeypatch):
     monkeypatch.setenv("LC_ALL", "de_DE.UTF-8")
     seen = []
-    monkeypatch.setattr(
-        selection.subprocess, "run", lambda argv, **kinds: seen.append(kinds) or subprocess.CompletedProcess([], 1)
-    )
+
+    def asked(argv, **kinds):
+        seen.append(kinds)
+        return subprocess.CompletedProcess(argv, 1, b"", b"")
+
+    monkeypatch.setattr(selection.subprocess, "run", asked)
     selection.git(str(plain), "status")
     assert seen[0]["env"]["LC_ALL"] == "C"
 
 
-@pytest.mark.xfail(strict=True, raises=subprocess.TimeoutExpired, reason="a git that hangs is a traceback")
 def test_a_git_that_hangs_is_a_refusal(plain, monkeypatch):
     def hanging(argv, **kinds):
         raise subprocess.TimeoutExpired(argv, kinds["timeout"])
@@ -344,7 +337,6 @@ def test_a_git_that_hangs_is_a_refusal(plain, monkeypatch):
         choose(plain)
 
 
-@pytest.mark.xfail(strict=True, raises=OSError, reason="a file that vanishes or cannot be read is a traceback")
 def test_a_file_that_cannot_be_packed_is_a_refusal(plain):
     with pytest.raises(Refusal):
         packed(plain, ["vanished.py"])

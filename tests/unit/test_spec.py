@@ -14,8 +14,8 @@ def test_what_belongs_to_one_start_alone_is_no_difference(make_spec, name):
 
 @pytest.mark.parametrize(
     "name",
-    ["job", "nodes", "node_rank", "nproc_per_node", "master_port", "script", "module", "args", "env", "python", "state_dir",
-     "chdir", "code_sha256", "data_network", "max_restarts", "join_timeout", "stop_grace"],
+    ["job", "nodes", "node_rank", "nproc_per_node", "master_port", "script", "module", "args", "env", "python",
+     "state_dir", "chdir", "code_sha256", "data_network", "max_restarts", "join_timeout", "stop_grace"],
 )  # fmt: skip
 def test_everything_else_is(make_spec, name):
     other = make_spec(**{name: {"A": "1"} if name == "env" else "other"})

@@ -66,17 +66,24 @@ class SystemdBackend:
             pass
         fcntl.flock(lock, fcntl.LOCK_UN)
         os.close(lock)
-        self._run(self.argv("reset-failed", jobdir.job), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        done = self._run(
-            self.argv("start", jobdir.job) + ["--no-block"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-        )
-        if done.returncode:
-            os.unlink(jobdir.at("armed"))
+        try:
+            self._run(self.argv("reset-failed", jobdir.job), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            begin = self.argv("start", jobdir.job) + ["--no-block"]
+            done = self._run(begin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            trouble = done.stdout.decode("utf-8", "replace").strip() if done.returncode else None
+        except OSError as error:
+            trouble = str(error)
+        if trouble is not None:
+            jobdir.disarm()
             raise Refusal(
-                "systemctl could not start {}: {}; run site.yml, which installs the unit and the right to start it".format(
-                    self.unit_name(jobdir.job), done.stdout.decode("utf-8", "replace").strip()
-                )
+                "systemctl could not start {}: {}; install that unit and let this user start it, or use supervision "
+                "self".format(self.unit_name(jobdir.job), trouble)
             )
+
+
+def _quoted(word):
+    """A word of ExecStart: quoted where systemd would split it."""
+    return '"{}"'.format(word) if " " in word else word
 
 
 def unit_text(user, python, state_dir, stop_seconds):
@@ -103,7 +110,9 @@ def unit_text(user, python, state_dir, stop_seconds):
             "Type=exec",
             "User={}".format(user),
             "WorkingDirectory={}/jobs/%i".format(quoted),
-            "ExecStart={} -I {}/jobs/%i/agent/muster_agent run {} %i".format(python, quoted, quoted),
+            "ExecStart={} -I {} run {} %i".format(
+                *(_quoted(word) for word in (python, quoted + "/jobs/%i/agent/muster_agent", quoted))
+            ),
             "# SIGTERM goes to the agent alone, which gives the ranks their grace; what is left dies with the cgroup.",
             "KillMode=mixed",
             "TimeoutStopSec={}".format(int(stop_seconds) + 15),

@@ -17,9 +17,15 @@ SECONDARY = re.compile(
     r"Failed to connect|The client socket has (failed|timed out)",
     re.IGNORECASE,
 )
+HEADING = re.compile(r"^(?P<group>\s*\+ Exception Group )?(Original )?Traceback \(most recent call last\):")
+MARGIN = re.compile(r"^\s*\| ?")
 FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(, in (?P<function>.*))?$')
-# "ValueError: text", "pkg.mod.Error: text", "KeyboardInterrupt"
-RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*)(?:: (?P<message>.*))?$")
+# "ValueError: text", "pkg.mod.Error: text", "main.<locals>.Bad: text", "KeyboardInterrupt"
+RAISED = re.compile(r"^(?P<type>[A-Za-z_][\w.]*(?:\.<locals>\.[\w.]+)*)(?:: (?P<message>.*))?$")
+# Python prints these without a heading.
+SYNTAX = re.compile(r"^(?:SyntaxError|IndentationError|TabError): ")
+# So many lines of somebody else may stand inside a traceback: ranks, threads and C++ share one log.
+STRAY_LINES = 3
 # torch marks the lines of an uncaught exception, once there is a process group.
 RANK_MARK = re.compile(r"^\[rank\d+\]: ?")
 SIGKILL, SIGTERM = int(signals.SIGKILL), int(signals.SIGTERM)
@@ -36,45 +42,74 @@ def parse_log(text, work_folder=""):
         ``{"type", "message", "file", "line", "traceback"}``, or None where there is no exception.
     """
     lines = [RANK_MARK.sub("", line) for line in text.splitlines()]
-    last_frame = None
-    for index in range(len(lines) - 1, -1, -1):
-        if FRAME.match(lines[index]):
-            last_frame = index
-            break
-    if last_frame is None:
+    for start in range(len(lines) - 1, -1, -1):
+        heading = HEADING.match(lines[start])
+        if heading and not (start and lines[start - 1].startswith("Exception ignored")):
+            block = lines[start:]
+            if heading.group("group"):
+                block = [block[0]] + [MARGIN.sub("", line) for line in block[1:]]
+        elif FRAME.match(lines[start]) and any(SYNTAX.match(line) for line in lines[start + 1 : start + 5]):
+            block = lines[start:]
+        else:
+            continue
+        found = _parse_block(block, work_folder.rstrip("/") + "/" if work_folder else None)
+        if found:
+            return found
+    return None
+
+
+def _indented(line):
+    return line[:1] in (" ", "\t", "") or set(line) <= set("~^ ")
+
+
+def _parse_block(block, work_folder):
+    """The exception of a block of lines that begins with a heading or a frame, or None."""
+    frames, last, stray = [], None, 0
+    for index, line in enumerate(block):
+        match = FRAME.match(line)
+        if match:
+            frames.append(match.groupdict())
+            last, stray = index, 0
+        elif index and not _indented(line):
+            stray += 1
+            if HEADING.match(line) or stray > STRAY_LINES:
+                break
+    if last is None:
         return None
-    first = last_frame
-    while first > 0 and not lines[first].startswith("Traceback (most recent call last)"):
-        if lines[first][:1] not in (" ", "\t", "") and first != last_frame:
-            first += 1
-            break
-        first -= 1
-    frames = [match.groupdict() for match in map(FRAME.match, lines[first : last_frame + 1]) if match]
-    for index in range(last_frame + 1, len(lines)):
-        line = lines[index]
-        if line[:1] in (" ", "\t", "") or set(line) <= set("~^ "):
+    for index in range(last + 1, len(block)):
+        line = block[index]
+        if _indented(line):
             continue
         match = RAISED.match(line)
-        if not match:
-            return None
-        message = [match.group("message") or ""]
-        for more in lines[index + 1 : index + 4]:
-            if not more.strip() or more.startswith(("Traceback", "During handling", "[", "Exception")):
-                break
-            message.append(more.strip())
-        inside = [frame for frame in frames if work_folder and frame["file"].startswith(work_folder.rstrip("/") + "/")]
-        place = (inside or frames)[-1]
-        name = place["file"]
-        if inside:
-            name = name[len(work_folder.rstrip("/")) + 1 :]
-        return {
-            "type": match.group("type"),
-            "message": " ".join(part for part in message if part)[:600],
-            "file": name,
-            "line": int(place["line"]),
-            "traceback": "\n".join(lines[first : index + len(message)])[-8000:],
-        }
+        if match and (match.group("message") is not None or match.group("type").rsplit(".", 1)[-1][0].isupper()):
+            return _describe(block, index, match, frames, work_folder)
+        stray += 1
+        if stray > STRAY_LINES:
+            break
     return None
+
+
+def _describe(block, index, match, frames, work_folder):
+    """What :func:`parse_log` returns, from the line ``index`` that names the exception."""
+    message = [match.group("message") or ""]
+    for more in block[index + 1 : index + 4]:
+        if not more.strip() or more.startswith(("Traceback", "Original Traceback", "During handling", "[", "Exception", "+-+")):
+            break
+        message.append(more.strip())
+    place, name = frames[-1], frames[-1]["file"]
+    for frame in frames:
+        file = frame["file"]
+        if work_folder and file.startswith(work_folder):
+            place, name = frame, file[len(work_folder) :]
+        elif work_folder and not file.startswith(("/", "<")):  # Python 3.8 names the script as it was started
+            place, name = frame, file
+    return {
+        "type": match.group("type"),
+        "message": " ".join(part for part in message if part)[:600],
+        "file": name,
+        "line": int(place["line"]),
+        "traceback": "\n".join(block[: index + len(message)])[-8000:],
+    }
 
 
 def last_line(text, limit=200):
@@ -120,6 +155,10 @@ def signal_name(number):
         return "signal {}".format(number)
 
 
+def _raised(error):
+    return "{}: {}".format(error["type"], error["message"]) if error["message"] else error["type"]
+
+
 def sentence(event):
     """What happened, in one sentence without the job's name."""
     if event["kind"] != "exit":
@@ -130,14 +169,15 @@ def sentence(event):
     if event.get("signal"):
         text = "{} was killed by {} (signal {})".format(who, signal_name(event["signal"]), event["signal"])
         if event.get("error"):
-            text += " after {type}: {message}".format(**event["error"])
+            text += " after " + _raised(event["error"])
         elif event["signal"] == SIGKILL:
             text += ", not by Muster; look for who did, the kernel's memory killer included"
         return text
     error = event.get("error")
     if error:
-        told = ": " + error["message"] if error["message"] else ""
-        return "{}, {}:{}: {}{}".format(who, error["file"], error["line"], error["type"], told)
+        # An uncaught exception ends Python with 1; another code means that this one was handled.
+        code = " (exit code {})".format(event["code"]) if event.get("code") not in (None, 1) else ""
+        return "{}, {}:{}: {}{}".format(who, error["file"], error["line"], _raised(error), code)
     text = "{} ended with exit code {}".format(who, event["code"])
     if event.get("last_line"):
         text += ' without a traceback; its last line was "{}"'.format(event["last_line"])

@@ -1,5 +1,6 @@
 """Pure checks of single values that a user can give; each returns the clean value or raises :class:`Refusal`."""
 
+import ipaddress
 import re
 import shlex
 
@@ -20,8 +21,10 @@ def shown(value, limit=60):
 
 def job_name(value):
     """A job's name: 1 to 63 letters, digits, '.', '_' or '-', the first one a letter or digit."""
-    if not isinstance(value, str):
+    if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
+    if not isinstance(value, str):
+        raise Refusal("job is {}, expected text; choose a name".format(shown(value)))
     if not JOB_NAME.fullmatch(value) or ".." in value:
         raise Refusal(
             "job is {} ({} characters), expected 1 to 63 letters, digits, '.', '_' or '-' that begin with a letter or "
@@ -151,6 +154,15 @@ def arguments(value):
     if any("\0" in item for item in items):
         raise Refusal("script_args holds a NUL character, which no argument can carry; remove it")
     return items
+
+
+def network(name, value):
+    """A network in CIDR notation."""
+    try:
+        ipaddress.ip_network(value, strict=False)
+        return value
+    except ValueError:
+        raise Refusal("{} is {}, expected a network like 10.1.0.0/16; correct it".format(name, shown(value))) from None
 
 
 def module_name(value):

@@ -64,6 +64,12 @@ def interfaces(name, address, env, data_network):
                 "{}: env sets {}={}, found only {}; remove it (Muster chooses per host) or name one that every host "
                 "has".format(name, variable, value, ", ".join(sorted(names)))
             )
+    if not network.is_local(address):
+        raise Refusal(
+            "{}: this host has no address {}, found {}; correct muster_address in the inventory".format(
+                name, address, ", ".join(sorted({held for _, held in pairs})) or "none"
+            )
+        )
     if data_network:
         interface = network.interface_in(data_network, pairs)
         if interface is None:
@@ -74,12 +80,6 @@ def interfaces(name, address, env, data_network):
             )
         chosen["NCCL_SOCKET_IFNAME"] = interface
     else:
-        if not network.is_local(address):
-            raise Refusal(
-                "{}: this host has no address {}, found {}; correct muster_address in the inventory".format(
-                    name, address, ", ".join(sorted({held for _, held in pairs})) or "none"
-                )
-            )
         interface = network.interface_of(address, pairs)
     if interface:
         chosen["GLOO_SOCKET_IFNAME"] = interface
@@ -134,12 +134,13 @@ def _me():
     return procs.user_name(os.getuid())
 
 
-def all_local(spec, needed_bytes=0):
+def all_local(spec, needed_bytes=0, held_by_itself=False):
     """Every check of one node.
 
     Args:
         spec: the node's specification (see :mod:`spec`).
         needed_bytes: size of what is shipped.
+        held_by_itself: the ports are held by the very job that would be replaced.
 
     Returns:
         ``{"nproc": int, "interface": {variable: name}, "torch": version}``.
@@ -155,7 +156,7 @@ def all_local(spec, needed_bytes=0):
         raise Refusal("{}: found no folder {}, expected chdir to exist there; make it".format(name, spec["chdir"]))
     found["nproc"] = processes(name, spec["nproc_per_node"], spec["env"])
     found["interface"] = interfaces(name, me["address"], spec["env"], spec.get("data_network"))
-    if spec["node_rank"] == 0:
+    if spec["node_rank"] == 0 and not held_by_itself:
         ports(name, [(spec["master_port"], "rendezvous"), (spec["control_port"], "control plane")])
     disk(name, spec["state_dir"], needed_bytes)
     return found

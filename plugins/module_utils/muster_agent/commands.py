@@ -68,7 +68,8 @@ def base_environment(inherited, python):
     """The part of the agent's environment that a job gets, with the job's Python first on PATH."""
     kept = {name: inherited[name] for name in INHERITED if name in inherited}
     kept.update({name: value for name, value in inherited.items() if name.startswith("LC_")})
-    kept["PATH"] = os.path.dirname(python) + ":" + inherited.get("PATH", SYSTEM_PATH)
+    own = [os.path.dirname(python)] if os.path.isabs(python) else []
+    kept["PATH"] = ":".join(own + [inherited.get("PATH", SYSTEM_PATH)])
     return kept
 
 

@@ -52,6 +52,8 @@ class Channel:
             theirs = line.decode("ascii").strip()
         except (OSError, ValueError, asyncio.TimeoutError) as error:
             raise Broken("no handshake: {}".format(error)) from None
+        if not line:
+            raise Broken("it closed the connection at once")
         if len(theirs) != 32:
             raise Broken("what answers there is not a Muster agent")
         self._challenges = mine + theirs if self._role == "head" else theirs + mine

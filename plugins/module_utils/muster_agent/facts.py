@@ -26,7 +26,9 @@ def count_gpus(visible):
         visible: the job's CUDA_VISIBLE_DEVICES, or None where it is not set.
     """
     if visible is not None:
-        return len([item for item in visible.split(",") if item.strip() not in ("", "-1", "NoDevFiles")])
+        devices = [item.strip() for item in visible.split(",")]
+        invalid = [index for index, item in enumerate(devices) if item in ("", "-1", "NoDevFiles")]
+        return invalid[0] if invalid else len(devices)  # CUDA sees nothing after an invalid one
     try:
         return len(os.listdir("/proc/driver/nvidia/gpus"))
     except OSError:
@@ -123,6 +125,18 @@ def interpreter(python):
     return {"version": told["version"], "torch": parse_version(told["text"])}
 
 
+def oom_kills(proc="/proc/self/cgroup", root="/sys/fs/cgroup"):
+    """How many processes the kernel has killed for memory in this process's cgroup (version 2); 0 where it does not say."""
+    try:
+        with open(proc, encoding="ascii") as stream:
+            path = next(line.strip().split("::", 1)[1] for line in stream if line.startswith("0::"))
+        with open(root + path.rstrip("/") + "/memory.events", encoding="ascii") as stream:
+            counts = dict(line.split() for line in stream)
+        return int(counts.get("oom_kill", 0))
+    except (OSError, ValueError, StopIteration):
+        return 0
+
+
 def boot_id():
     """What tells one running kernel from another: nodes with the same share their cores."""
     try:
@@ -134,6 +148,7 @@ def boot_id():
 
 def free_bytes(path):
     """Free bytes for this user on the file system of ``path`` or its nearest existing parent."""
+    path = os.path.abspath(path)
     while not os.path.exists(path):
         path = os.path.dirname(path)
     found = os.statvfs(path)

@@ -115,7 +115,8 @@ class Head:
             return False
         kind = message["kind"]
         if kind == "join":
-            self.channels[rank].send("begin", attempt=self.attempt)
+            if rank in self.channels:  # it may have gone again
+                self.channels[rank].send("begin", attempt=self.attempt)
         elif kind == "stop":
             self.stop_reason = self.stop_reason or message["reason"]
             raise Verdict("stopped", message["reason"])
@@ -137,14 +138,19 @@ class Head:
         elif kind == "ready":
             self.ready[rank] = message
         elif kind == "failed":
-            self.events.append(message["event"])
-            raise Verdict("failed", event=message["event"], restartable=True)
+            event = self._by_own_clock(rank, message["event"])
+            self.events.append(event)
+            raise Verdict("failed", event=event, restartable=True)
         elif kind == "done":
             self.done[rank] = message
         elif kind == "ended":
             self.ended[rank] = message
-            self.events += message["events"]
+            self.events += [self._by_own_clock(rank, event) for event in message["events"]]
         return True
+
+    def _by_own_clock(self, rank, event):
+        """An event with its time by the head's clock, as far as the roll call knows the difference."""
+        return dict(event, time=event["time"] - self.hellos.get(rank, {}).get("skew", 0.0))
 
     async def until(self, box, seconds):
         """Handle messages until every node is in ``box`` or ``seconds`` have passed; whether they all are."""
@@ -183,7 +189,7 @@ class Head:
                     ", ".join(slow), READY_SECONDS
                 )
             )  # fmt: skip
-        for key, what in (("cuda", "the CUDA of torch"), ("nccl", "NCCL")):
+        for key, what in (("torch", "torch"), ("cuda", "the CUDA of torch"), ("nccl", "NCCL")):
             text = rollcall.differing(self.spec, self.ready, key, what, "run site.yml so that every node has the same")
             if text:
                 raise Verdict("failed", text)
@@ -193,18 +199,25 @@ class Head:
         nprocs = [self.hellos[rank]["nproc"] for rank in range(self.count)]
         offsets, self.world_size = rollcall.rank_offsets(self.spec, nprocs)
         boots = [self.hellos[rank]["boot_id"] for rank in range(self.count)]
-        port = attempt_port(self.spec, self.attempt)
+        port = self._port()
         for rank, channel in self.channels.items():
             channel.send(
                 "go", attempt=self.attempt, port=port, rdzv_id="{}-{}".format(self.spec["run_id"], self.attempt),
-                offset=offsets[rank], world_size=self.world_size, share=boots.count(boots[rank]),
+                offset=offsets[rank], world_size=self.world_size, share=boots.count(boots[rank]) if boots[rank] else 1,
             )  # fmt: skip
         self.note("go", attempt=self.attempt, world_size=self.world_size, port=port)
+
+    def _port(self):
+        """This attempt's rendezvous port: the first is the user's, later ones must be free by now."""
+        ports = [attempt_port(self.spec, number) for number in range(self.attempt, self.attempt + 14)]
+        if self.attempt == 0:
+            return ports[0]
+        return next((port for port in ports if network.port_free(port)), ports[0])
 
     async def gather_ends(self, seconds):
         """Wait until every node that is still there has said that nothing runs on it any more."""
         deadline = time.monotonic() + seconds
-        while set(self.channels) - set(self.ended):
+        while set(self.channels) - set(self.ended) or not self.inbox.empty():
             try:
                 if not await self.next(deadline):
                     return
@@ -231,8 +244,6 @@ class Head:
         self.note("first failure", attempt=self.attempt, sentence=found.sentence or causes.sentence(found.event))
         self.tell("abort", attempt=self.attempt)
         await self.gather_ends(ENDED_SECONDS)
-        if self.stop_reason:
-            found.outcome = "stopped"
         if found.sentence is None:
             found.event = causes.pick(self.events)
             found.sentence = causes.sentence(found.event)
@@ -243,17 +254,15 @@ class Head:
         began, restarts = time.time(), []
         while True:
             verdict = await self.one_attempt()
-            if verdict is None or not verdict.restartable or verdict.outcome == "stopped" or self.lost:
-                break
+            again = verdict is not None and verdict.restartable and not self.stop_reason and not self.lost
+            if not again or len(restarts) == self.spec["max_restarts"]:
+                return self.result(verdict, began, restarts, spent=again)
             restarts.append(verdict.sentence)
-            if len(restarts) > self.spec["max_restarts"]:
-                break
             self.note("restart", number=len(restarts), cause=verdict.sentence)
             self.attempt += 1
-        return self.result(verdict, began, restarts)
 
-    def result(self, verdict, began, restarts):
-        """What goes into result.json on every node."""
+    def result(self, verdict, began, restarts, spent):
+        """What goes into result.json on every node; ``spent``: only the number of restarts forbade another one."""
         outcome = verdict.outcome if verdict else "finished"
         nodes = []
         for rank, node in enumerate(self.spec["nodes"]):
@@ -273,7 +282,7 @@ class Head:
             "job": self.spec["job"],
             "run_id": self.spec["run_id"],
             "outcome": outcome,
-            "sentence": sentence(self.spec, outcome, verdict, restarts, self.world_size, time.time() - began),
+            "sentence": sentence(self.spec, outcome, verdict, restarts, self.world_size, time.time() - began, spent),
             "cause": verdict.event if verdict else None,
             "restarts": restarts,
             "attempt": self.attempt,
@@ -284,6 +293,13 @@ class Head:
             "nodes": nodes,
             "warnings": self.warnings,
         }
+
+    def abandon(self):
+        """Leave the nodes to themselves, at once: the head itself has failed."""
+        self._beats.cancel()
+        self._server.close()
+        for channel in self.channels.values():
+            channel.close()
 
     async def finish(self, result):
         """Give everybody the result and wait, bounded, until they have gone."""
@@ -302,8 +318,8 @@ def attempt_port(spec, attempt):
     return spec["master_port"] + 2 + (attempt - 1) % 14
 
 
-def sentence(spec, outcome, verdict, restarts, world_size, seconds):
-    """The closing sentence of a job."""
+def sentence(spec, outcome, verdict, restarts, world_size, seconds, spent=False):
+    """The closing sentence of a job; ``spent``: it failed once more than it may be restarted."""
     job = spec["job"]
     if outcome == "finished":
         again = " after {} restart{}".format(len(restarts), "" if len(restarts) == 1 else "s") if restarts else ""
@@ -312,7 +328,8 @@ def sentence(spec, outcome, verdict, restarts, world_size, seconds):
         )
     if outcome == "stopped":
         return "job {} stopped: {}".format(job, verdict.sentence)
-    spent = ""
-    if verdict.restartable and spec["max_restarts"]:
-        spent = " (all {} restarts are used up)".format(spec["max_restarts"])
-    return "job {} failed: {}{}".format(job, verdict.sentence, spent)
+    used_up = ""
+    if spent and restarts:
+        count = len(restarts)
+        used_up = " (its one restart is used up)" if count == 1 else " (all {} restarts are used up)".format(count)
+    return "job {} failed: {}{}".format(job, verdict.sentence, used_up)

@@ -21,6 +21,8 @@ import time
 
 from . import files, procs
 
+# Who only looks whether the lock is held (see locked) holds it for a moment.
+LOOK_SECONDS = 0.3
 STATES = ("absent", "running", "finished", "failed", "stopped", "lost")
 
 
@@ -50,12 +52,16 @@ class JobDir:
     def lock(self):
         """Take the job's lock: a descriptor, or None where its agent (or another start) holds it."""
         descriptor = os.open(self.at("lock"), os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return descriptor
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
+        deadline = time.monotonic() + LOOK_SECONDS
+        while True:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return descriptor
+            except BlockingIOError:
+                if time.monotonic() > deadline:
+                    os.close(descriptor)
+                    return None
+            time.sleep(0.02)
 
     def locked(self):
         """Whether somebody holds the lock, that is: whether the job's agent lives."""
@@ -70,6 +76,18 @@ class JobDir:
             return True
         finally:
             os.close(descriptor)
+
+    def armed(self):
+        """Whether systemd is to run the agent, though it may not do so at this moment."""
+        return os.path.exists(self.at("armed"))
+
+    def disarm(self):
+        """The agent is not to be started any more; whether it was to be."""
+        try:
+            os.unlink(self.at("armed"))
+            return True
+        except FileNotFoundError:
+            return False
 
     def wait_unlocked(self, bound):
         """Wait up to ``bound`` seconds for the agent to end; whether it did."""
@@ -123,6 +141,8 @@ class JobDir:
         if self.locked():
             return "running"
         result = self.result()
+        if self.armed() and not result:
+            return "running"
         return result["outcome"] if result else "lost"
 
     def begin_run(self, run_id):
@@ -131,7 +151,8 @@ class JobDir:
             before = files.read_json(os.path.join(self.run, "run.json"), {}).get("run_id", "unknown")
             os.makedirs(self.at("earlier"), mode=0o700, exist_ok=True)
             target = self.at("earlier", before)
-            shutil.rmtree(target, ignore_errors=True)
+            if os.path.exists(target):
+                target += "-{:.0f}".format(time.time() * 1000)
             os.rename(self.run, target)
         os.mkdir(self.run, 0o700)
         files.write_json(os.path.join(self.run, "run.json"), {"run_id": run_id})

@@ -80,7 +80,7 @@ def start(spec, sources, code=None, code_bytes=0, force=False, check=False, supe
     if status == "running" and not check:
         stop(spec["state_dir"], spec["job"], "force=true by {}".format(spec["launched_by"]))
     _refuse_leftovers(jobdir, name, force and not check)
-    looked = checks.all_local(spec, code_bytes) if not (check and status == "running") else {"nproc": 0}
+    looked = checks.all_local(spec, code_bytes, held_by_itself=check and status == "running")
     told = {
         "changed": True,
         "state": "running",
@@ -89,6 +89,7 @@ def start(spec, sources, code=None, code_bytes=0, force=False, check=False, supe
         "command": commands.by_hand(spec, looked["nproc"], spec["python"]),
         "job_dir": jobdir.path,
         "run_id": spec["run_id"],
+        "spec_sha256": specs.digest(spec),
         "before": status,
     }
     if check:
@@ -110,7 +111,13 @@ def start(spec, sources, code=None, code_bytes=0, force=False, check=False, supe
         jobdir.begin_run(spec["run_id"])
         files.write_json(jobdir.at("spec.json"), dict(spec, nproc=looked["nproc"], interface=looked["interface"]))
         jobdir.note("started", by=spec["launched_by"])
-        backends.choose(supervision).start(jobdir, lock)
+    except BaseException:
+        os.close(lock)
+        if fresh:
+            jobdir.remove()
+        raise
+    try:
+        backends.choose(supervision).start(jobdir, lock)  # it closes the lock
     except BaseException:
         if fresh:
             jobdir.remove()
@@ -146,22 +153,23 @@ def stop(state_dir, job, reason="stop"):
     jobdir = JobDir(state_dir, job)
     if not jobdir.exists():
         return {"changed": False, "state": "absent", "sentence": None}
-    running = jobdir.locked()
+    armed, running = jobdir.disarm(), jobdir.locked()
     if running:
         _ask_to_stop(jobdir, reason)
         if not jobdir.wait_unlocked(float((jobdir.spec() or {}).get("stop_grace", 30)) + END_SECONDS):
             _kill_agent(jobdir)
     _sweep(jobdir)
-    return {"changed": running, "state": jobdir.status(), "sentence": (jobdir.result() or {}).get("sentence")}
+    return {"changed": running or armed, "state": jobdir.status(), "sentence": (jobdir.result() or {}).get("sentence")}
 
 
 def _ask_to_stop(jobdir, reason):
     """SIGTERM to the agent once it is ready for one; an agent that never gets ready is killed."""
     deadline = time.monotonic() + READY_SECONDS
     while jobdir.locked() and time.monotonic() < deadline:
-        if jobdir.state().get("pid"):
+        pid = jobdir.agent_pid()
+        if pid and jobdir.state():  # it has taken its signals over before it wrote that
             files.write_json(os.path.join(jobdir.run, "stop.json"), {"reason": reason})
-            procs.send(jobdir.state()["pid"], signal.SIGTERM)
+            procs.send(pid, signal.SIGTERM)
             return
         time.sleep(0.05)
     _kill_agent(jobdir)
@@ -169,6 +177,7 @@ def _ask_to_stop(jobdir, reason):
 
 def _kill_agent(jobdir):
     """SIGKILL to an agent that does not answer; its ranks die with it."""
+    jobdir.disarm()
     pid = jobdir.agent_pid()
     if pid:
         procs.send(pid, signal.SIGKILL)
@@ -232,6 +241,7 @@ def job_info(jobdir):
         "node_rank": spec.get("node_rank"),
         "nnodes": len(spec.get("nodes", [])),
         "nodes": spec.get("nodes", []),
+        "spec_sha256": specs.digest(spec),
         "agent_pid": state.get("pid") if status == "running" else None,
         "ranks": state.get("ranks", []),
         "result": result,
@@ -246,12 +256,12 @@ def new_bytes(jobdir, offsets, limit=TAIL_BYTES):
     Args:
         jobdir: the job's folder.
         offsets: ``{"attempt/rank": bytes already seen}``; changed in place.
-        limit: bytes in all; of a longer backlog the beginning is skipped.
+        limit: bytes in one answer; of a log with a longer backlog the beginning is skipped.
 
     Returns:
         ``[{"attempt", "rank", "skipped", "data" (base64)}]``.
     """
-    found = []
+    found, left = [], limit
     for attempt, rank, path in jobdir.rank_logs():
         key = "{}/{}".format(attempt, rank)
         offset = offsets.get(key, 0)
@@ -261,14 +271,14 @@ def new_bytes(jobdir, offsets, limit=TAIL_BYTES):
         if size == offset:
             continue
         skipped = max(0, size - offset - limit)
-        data = files.read_from(path, offset + skipped, limit)
+        data = files.read_from(path, offset + skipped, left)
         offsets[key] = offset + skipped + len(data)
-        limit -= len(data)
+        left -= len(data)
         found.append(
             {"attempt": attempt, "rank": rank, "skipped": skipped, "data": base64.b64encode(data).decode("ascii")}
         )
-        if limit <= 0:
-            break
+        if left <= 0:
+            break  # the rest comes with the next answer
     return found
 
 

@@ -80,14 +80,6 @@ def port_holder(port):
     return "a process that this user cannot see"
 
 
-def local_address_towards(address):
-    """The address of this host from which ``address`` is reached, by asking the kernel's routes; no packet is sent."""
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as sock:
-        sock.connect((address, 9))
-        return sock.getsockname()[0]
-
-
 def is_local(address):
     """Whether ``address`` belongs to this host."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -129,12 +121,17 @@ def parse_ip_addr(text):
     return found
 
 
+def same_address(one, other):
+    """Whether two texts are one address; a zone (``%eth0``) does not count."""
+    return ipaddress.ip_address(one.split("%")[0]) == ipaddress.ip_address(other.split("%")[0])
+
+
 def interface_of(address, pairs):
     """The interface among ``pairs`` that holds ``address``; all of 127.0.0.0/8 is lo's; None where none does."""
     if ipaddress.ip_address(address).is_loopback:
         return "lo"
     for name, held in pairs:
-        if held == address:
+        if same_address(held, address):
             return name
     return None
 
@@ -143,6 +140,6 @@ def interface_in(network, pairs):
     """The interface among ``pairs`` that has an address within ``network`` (CIDR), or None."""
     wanted = ipaddress.ip_network(network, strict=False)
     for name, held in pairs:
-        if ipaddress.ip_address(held) in wanted:
+        if ipaddress.ip_address(held.split("%")[0]) in wanted:
             return name
     return None

@@ -87,7 +87,7 @@ def sweep(name, value, bound=5.0):
     """SIGKILL every process whose environment holds ``name=value`` until none is left.
 
     Args:
-        name: variable, e.g. ``MUSTER_RUN_ID``.
+        name: variable, e.g. ``MUSTER_RUN``.
         value: its value.
         bound: seconds after which to give up.
 
@@ -95,13 +95,16 @@ def sweep(name, value, bound=5.0):
         ids of the processes that are still there (a process in uninterruptible sleep cannot be ended).
     """
     deadline = time.monotonic() + bound
+    empty = 0
     while True:
         left = with_variable(name, value)
         for pid in left:
             send(pid, signal.SIGKILL)
-        if not left or time.monotonic() > deadline:
+        # A process in the middle of exec has no environment for a moment, so one empty look proves nothing.
+        empty = 0 if left else empty + 1
+        if empty == 2 or left and time.monotonic() > deadline:
             return left
-        time.sleep(0.02)
+        time.sleep(0.015)
 
 
 def command_line(pid, limit=120):

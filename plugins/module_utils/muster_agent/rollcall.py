@@ -30,7 +30,9 @@ def differing(spec, hellos, key, what, fix):
     """Whether ``key`` differs between nodes; names every value with its hosts."""
     values = {}
     for rank, hello in sorted(hellos.items()):
-        values.setdefault(hello.get(key), []).append(spec["nodes"][rank]["name"])
+        value = hello.get(key)
+        shown = "missing" if value is None else str(value)[:12] if key.endswith("sha256") else str(value)
+        values.setdefault(shown, []).append(spec["nodes"][rank]["name"])
     if len(values) < 2:
         return None
     told = "; ".join("{} on {}".format(value, ", ".join(hosts)) for value, hosts in values.items())
@@ -127,7 +129,7 @@ def warnings(spec, hellos):
                     name, hello["shm_bytes"] // 1048576
                 )
             )
-        if hello.get("nofile", 4096) < 4096:
+        if 0 <= hello.get("nofile", 4096) < 4096:  # -1 is infinity
             told.append("{}: only {} open files are allowed; expected 4096 or more".format(name, hello["nofile"]))
     return told
 

@@ -42,6 +42,7 @@ class Attempt:
         self.ranks = []
         self.began = time.time()
         self.running = self.over = self.stopping = False
+        self.oom_kills = facts.oom_kills()
         self._tasks = []
 
     async def spawn(self):
@@ -64,7 +65,14 @@ class Attempt:
         self._tasks.append(asyncio.ensure_future(self._listen(reader)))
 
     async def _listen(self, reader):
-        """Reports of the child, until it ends."""
+        """Reports of the child, until it ends; a fault in here must not leave the others waiting."""
+        try:
+            await self._hear(reader)
+        except Exception as error:
+            await self._fail("the agent on {} failed: {}: {}".format(self.supervisor.name, type(error).__name__, error))
+            raise
+
+    async def _hear(self, reader):
         ended = None
         while True:
             line = await reader.readline()
@@ -134,10 +142,12 @@ class Attempt:
             "time": message["time"],
             "rank": rank,
             "local_rank": record["local_rank"],
-            "error": causes.parse_log(log, self.supervisor.jobdir.work),
+            "error": causes.parse_log(log, os.path.realpath(self.supervisor.jobdir.work)),
             "last_line": causes.last_line(log),
         }
         event.update(status)
+        if status.get("signal") == signal.SIGKILL:
+            event["oom"] = facts.oom_kills() > self.oom_kills
         self._report(event)
 
     def _all_ended_well(self):
@@ -476,7 +486,12 @@ class Supervisor:
 
     async def lead(self, head):
         """The head's own course beside this node's."""
-        await head.finish(await head.run())
+        try:
+            result = await head.run()
+        except Exception:
+            head.abandon()
+            raise
+        await head.finish(result)
 
 
 def main(state_dir, job, lock):
@@ -488,15 +503,16 @@ def main(state_dir, job, lock):
         print("job {} has an agent already".format(job), file=sys.stderr)
         return 1
     os.set_inheritable(held, False)
+    if lock is None and (jobdir.result() or not jobdir.armed()):
+        jobdir.disarm()  # stopped before it began, or killed after its last word
+        return 0
     try:
         asyncio.run(Supervisor(jobdir).run())
     except Exception as error:  # the last word of an agent: a job must never end without a sentence
         files.write_json(os.path.join(jobdir.run, "result.json"), broken(jobdir.spec(), error))
         raise
     finally:
-        armed = jobdir.at("armed")
-        if os.path.exists(armed):
-            os.unlink(armed)
+        jobdir.disarm()
     return 0
 
 
