@@ -13,7 +13,7 @@ export PATH := $(BIN):$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo env test lint unit integration bench build clean
+.PHONY: help demo env test lint unit integration mutations bench build clean
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -25,7 +25,7 @@ demo: .venv/.demo ## provision and train on two nodes that are both this machine
 env: .venv/.demo ## the environment of the two local nodes alone
 	ansible-playbook site.yml
 
-test: lint env unit integration ## everything that can run on this machine
+test: lint env unit integration mutations ## everything that can run on this machine
 
 lint: .venv/.dev ## ruff, mypy, yamllint, ansible-lint
 	ruff check .
@@ -33,11 +33,14 @@ lint: .venv/.dev ## ruff, mypy, yamllint, ansible-lint
 	yamllint --strict .
 	ansible-lint --offline --strict
 
-unit: .venv/.dev ## pure functions, tables
+unit: .venv/.dev env ## pure functions, tables, the packaged script
 	$(PYTEST) tests/unit
 
 integration: .venv/.dev env ## the playbooks on the two local nodes
 	$(PYTEST) tests/integration
+
+mutations: .venv/.dev env ## proof that the tests fail where a feature is taken out
+	$(PYTEST) tests/mutations
 
 bench: .venv/.dev env ## figures of the docs: medians of paired runs
 	$(BIN)/python tests/bench/launch_latency.py
@@ -46,7 +49,9 @@ bench: .venv/.dev env ## figures of the docs: medians of paired runs
 build: .venv/.demo ## the collection as ansible-galaxy installs it, in dist/
 	ansible-galaxy collection build --force --output-path dist .
 
-clean: ## remove what make has made, jobs and records included
+clean: ## remove what make has made, jobs and records included; not while a job runs
+	@for lock in .muster/*/jobs/*/lock; do test ! -e "$$lock" || flock -n "$$lock" true || { \
+		echo "make clean: the job of $$lock still runs, expected none; stop it by playbooks/stop.yml" >&2; exit 1; }; done
 	rm -rf .venv .muster .ansible .cache .pytest_cache .mypy_cache .ruff_cache dist runs
 
 .venv/bin/python:

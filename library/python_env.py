@@ -1,7 +1,7 @@
 #!/usr/bin/python
 # Copyright (c) The Muster founders
 # Licensed under the Apache License, Version 2.0 (see LICENSE)
-"""The module muster.cluster.python_env: options in, result out. What it does stands in module_utils/python_env.py."""
+"""The module muster.cluster.python_env: options in, result out. What it does stands in module_utils/python_env."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ options:
     default: true
 attributes:
   check_mode:
-    description: Can run in check mode and return changed status prediction without modifying the target.
+    description: Can run in check mode and return changed status prediction without modifying the environment.
     support: full
     details:
       - The plan is made by uv in a temporary folder. For a first environment on a host that has no uv yet, or cannot
@@ -213,7 +213,10 @@ import os  # noqa: E402
 from typing import Any  # noqa: E402
 
 from ansible.module_utils.basic import AnsibleModule  # noqa: E402
-from ansible_collections.muster.cluster.plugins.module_utils import python_env  # noqa: E402
+from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import facts  # noqa: E402
+from ansible_collections.muster.cluster.plugins.module_utils.python_env.complaints import Fault, redact  # noqa: E402
+from ansible_collections.muster.cluster.plugins.module_utils.python_env.environment import Environment  # noqa: E402
+from ansible_collections.muster.cluster.plugins.module_utils.python_env.requirements import changes, pinned  # noqa: E402
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "prefix": {"type": "path", "required": True},
@@ -244,30 +247,31 @@ def main() -> None:
     )
     prefix = module.params["prefix"]
     place = {"prefix": prefix, "python": os.path.join(prefix, "bin", "python")}
-    environment = python_env.Environment(module.params, os.environ, module.tmpdir if module.check_mode else None)
+    environment = Environment(module.params, os.environ, module.tmpdir if module.check_mode else None)
     try:
         work = environment.ensure if module.params["state"] == "present" else environment.remove
         outcome = work(module.check_mode)
-    except python_env.Fault as fault:
+    except Fault as fault:
         details = {"details": fault.details} if fault.details else {}
-        module.fail_json(msg=python_env.redact(fault.sentence), **place, **details)
+        module.fail_json(msg=redact(fault.sentence), **place, **details)
     for note in outcome.notes:
-        module.warn(python_env.redact(note))
+        module.warn(redact(note))
 
-    before = python_env.pinned(outcome.before)
+    before = pinned(outcome.before)
     if outcome.after is None:
-        after, added, removed = environment.lines, environment.lines, before
+        after = added = environment.wish.lines
+        removed = before
     else:
-        after = python_env.pinned(outcome.after)
-        added, removed = python_env.changes(outcome.before, outcome.after)
+        after = pinned(outcome.after)
+        added, removed = changes(outcome.before, outcome.after)
     result = {
         "changed": outcome.changed,
         "current": outcome.current,
         "reasons": outcome.reasons,
         "packages": outcome.after or {},
-        "fingerprint": python_env.fingerprint(outcome.after) if outcome.after else "",
+        "fingerprint": facts.fingerprint(outcome.after) if outcome.after else "",
         "python_version": outcome.python_version,
-        "added": [python_env.redact(line) for line in added],
+        "added": [redact(line) for line in added],
         "removed": removed,
     }
     if module._diff:
@@ -275,7 +279,7 @@ def main() -> None:
             "before_header": prefix,
             "after_header": prefix,
             "before": "".join(line + "\n" for line in before),
-            "after": "".join(python_env.redact(line) + "\n" for line in after),
+            "after": "".join(redact(line) + "\n" for line in after),
         }
     module.exit_json(**place, **result)
 

@@ -11,9 +11,8 @@ import sys
 import time
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
-import ansible_runner
 import pytest
 
 REPO = Path(__file__).resolve().parents[2]
@@ -21,37 +20,9 @@ UV = Path(sys.executable).parent / "uv"
 STAMP = ".muster-env.json"
 
 
-def run_playbook(
-    playbook: str, tmp: Path, timeout: int = 120, environ: dict[str, str] | None = None, cmdline: str = "", **extra: Any
-) -> ansible_runner.Runner:
-    """Run a playbook of this clone on inventory/local through ansible-runner.
-
-    Args:
-        playbook: its path in the clone.
-        tmp: where ansible-runner keeps its records.
-        timeout: seconds after which the run is stopped.
-        environ: further environment variables.
-        cmdline: further arguments, such as --check.
-        extra: extra variables.
-    """
-    tmp.mkdir(exist_ok=True)
-    variables = {"ANSIBLE_CONFIG": str(REPO / "ansible.cfg"), "PATH": "%s:%s" % (UV.parent, os.environ["PATH"])}
-    return ansible_runner.run(
-        private_data_dir=str(tmp),
-        project_dir=str(REPO),
-        playbook=playbook,
-        inventory=str(REPO / "inventory/local"),
-        envvars={**variables, **(environ or {})},
-        extravars=extra,
-        cmdline=cmdline or None,
-        quiet=True,
-        settings={"job_timeout": timeout, "idle_timeout": timeout, "suppress_env_files": True},
-    )
-
-
-def results(runner: ansible_runner.Runner, task: str) -> dict[str, dict[str, Any]]:
+def results(run: Any, task: str) -> dict[str, dict[str, Any]]:
     """Each host's result of a task."""
-    ends = [event["event_data"] for event in runner.events if event["event"].startswith("runner_on_")]
+    ends = [event["event_data"] for event in run.events if event["event"].startswith("runner_on_")]
     return {data["host"]: data["res"] for data in ends if data.get("task") == task and "res" in data}
 
 
@@ -290,6 +261,20 @@ def test_scripts_and_python_work_in_their_final_place(made: Node) -> None:
     assert done.stdout.strip() == str(made.prefix)
 
 
+def told_at_the_roll_call(python: Path) -> dict[str, Any]:
+    """What the agent tells of an interpreter's packages."""
+    command = [python, "-I", REPO / "plugins/module_utils/muster_agent", "facts"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=True)
+    return json.loads(done.stdout.partition("\x02MUSTER")[2].partition("\x03")[0])
+
+
+def test_module_and_roll_call_agree_on_packages_and_fingerprint(kept: Node) -> None:
+    answer = kept.run()
+    told = told_at_the_roll_call(kept.prefix / "bin/python")
+    assert told["packages"] == answer["packages"]
+    assert told["fingerprint"] == answer["fingerprint"]
+
+
 # ---------------------------------------------------------------------------------------------- drift
 
 
@@ -514,74 +499,66 @@ def test_without_a_local_wheel_the_cpu_index_is_asked(node: Node) -> None:
 
 
 @pytest.fixture
-def play(tmp_path: Path, wheels: Path, cache: Path) -> dict[str, Any]:
-    """Variables for the role that need no network, and the environment for it."""
+def play(tmp_path: Path, run_playbook: Callable, wheels: Path, cache: Path) -> Callable:
+    """`play(cmdline=None, **extra)`: run site.yml for a prefix in tmp_path/nodes, without a network."""
     requirements = tmp_path / "requirements.txt"
     requirements.write_text("probe==1.0\n")
     (tmp_path / "pip.conf").write_text("[global]\nno-index = true\n")
-    return {
-        "environ": {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "PIP_FIND_LINKS": str(wheels)},
+    variables = {
         "python_env_prefix": str(tmp_path / "nodes/e"),
         "python_env_requirements": str(requirements),
         "python_env_cache_dir": str(cache),
         "python_env_min_free_mb": 0,
     }
+    environ = {"PIP_CONFIG_FILE": str(tmp_path / "pip.conf"), "PIP_FIND_LINKS": str(wheels)}
+
+    def play(cmdline: str | None = None, **extra: Any) -> Any:
+        return run_playbook("site.yml", {**variables, **extra}, cmdline=cmdline, env=environ)
+
+    return play
 
 
-def test_site_checks_makes_and_keeps(tmp_path: Path, play: dict[str, Any]) -> None:
-    prefix = Path(play["python_env_prefix"])
-    checked = run_playbook("site.yml", tmp_path / "r0", cmdline="--check", **play)
-    assert checked.status == "successful", checked.stdout.read()
+def test_site_checks_makes_and_keeps(tmp_path: Path, play: Callable) -> None:
+    prefix = tmp_path / "nodes/e"
+    checked = play("--check")
+    assert checked.status == "successful", checked.stdout
     assert set(checked.stats["changed"]) == {"node0", "node1"}
     assert not prefix.parent.exists()
 
-    first = run_playbook("site.yml", tmp_path / "r1", **play)
-    assert first.status == "successful", first.stdout.read()
+    first = play()
+    assert first.status == "successful", first.stdout
     # Both nodes share the prefix: one makes it, the other waits and finds it made.
     assert len(first.stats["changed"]) == 1
     assert prefix.joinpath("bin/python").exists()
 
-    second = run_playbook("site.yml", tmp_path / "r2", **play)
+    second = play()
     assert second.status == "successful" and second.stats["changed"] == {}
     assert sorted(os.listdir(prefix.parent)) == ["e"]
 
 
-def test_site_copies_uv_where_the_connection_is_not_local(tmp_path: Path, play: dict[str, Any]) -> None:
+def test_site_copies_uv_where_the_connection_is_not_local(tmp_path: Path, play: Callable) -> None:
     state = tmp_path / "state"
-    run = run_playbook(
-        "site.yml",
-        tmp_path / "r1",
-        muster_state_dir=str(state),
-        __python_env_local=False,
-        cmdline="--limit node0",
-        **play,
-    )
-    assert run.status == "successful", run.stdout.read()
+    remote = {"muster_state_dir": str(state), "__python_env_local": False}
+    run = play("--limit node0", **remote)
+    assert run.status == "successful", run.stdout
     assert stat.S_IMODE((state / "tools/uv").stat().st_mode) == 0o755
-    again = run_playbook(
-        "site.yml",
-        tmp_path / "r2",
-        muster_state_dir=str(state),
-        __python_env_local=False,
-        cmdline="--limit node0",
-        **play,
-    )
+    again = play("--limit node0", **remote)
     assert again.status == "successful" and again.stats["changed"] == {}
 
 
-def test_site_names_a_requirements_file_that_is_not_there(tmp_path: Path, play: dict[str, Any]) -> None:
-    play["python_env_requirements"] = "/does/not/exist.txt"
-    run = run_playbook("site.yml", tmp_path / "r", **play)
+def test_site_names_a_requirements_file_that_is_not_there(play: Callable) -> None:
+    run = play(python_env_requirements="/does/not/exist.txt")
     assert run.status == "failed"
     answers = results(run, "Look at the environment")
     assert "/does/not/exist.txt is not on the controller" in answers["node0"]["msg"]
 
 
-def test_the_embedded_default_makes_torch_and_then_changes_nothing(tmp_path: Path) -> None:
-    first = run_playbook("site.yml", tmp_path / "r1", timeout=600)
-    assert first.status == "successful", first.stdout.read()
-    second = run_playbook("site.yml", tmp_path / "r2")
+def test_the_embedded_default_makes_torch_and_then_changes_nothing(run_playbook: Callable) -> None:
+    first = run_playbook("site.yml", timeout=600)
+    assert first.status == "successful", first.stdout
+    second = run_playbook("site.yml")
     assert second.status == "successful" and second.stats["changed"] == {}
     answer = results(second, "Look at the environment")["node0"]
     assert answer["packages"]["torch"].startswith("2.13.0")
     assert Path(answer["python"]) == REPO / ".muster/env/bin/python"
+    assert answer["fingerprint"] == told_at_the_roll_call(Path(answer["python"]))["fingerprint"]

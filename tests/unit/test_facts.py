@@ -42,6 +42,21 @@ def test_gpus_are_counted_by_nvidia_smi_where_proc_does_not_tell(tmp_path, monke
     assert facts.count_gpus(None) == 0
 
 
+@pytest.mark.parametrize(
+    ("entry", "expected"),
+    [
+        ("typing_extensions-4.16.0.dist-info", ("typing-extensions", "4.16.0")),
+        ("torch-2.13.0+cpu.dist-info", ("torch", "2.13.0+cpu")),
+        ("Zope.Interface-1.0_local.dist-info", ("zope-interface", "1.0-local")),
+        ("numpy.libs", None),
+        ("broken.dist-info", None),
+        ("-1.dist-info", None),
+    ],
+)
+def test_what_a_folder_of_site_packages_stands_for(entry, expected):
+    assert facts.distribution(entry) == expected
+
+
 def test_distributions(tmp_path):
     for name in ("torch-2.13.0+cpu.dist-info", "typing_extensions-4.16.0.dist-info", "Zope.Interface-1.0.dist-info",
                  "broken.dist-info", "numpy", "numpy.libs", "a-b-c-1.dist-info", "old-1.egg-info"):  # fmt: skip
@@ -112,6 +127,10 @@ def test_free_bytes_of_a_folder_that_is_not_there_yet(tmp_path):
     found = facts.free_bytes(str(tmp_path / "a" / "b"))
     there = os.statvfs(str(tmp_path))
     assert abs(found - there.f_bavail * there.f_frsize) < 1 << 30
+
+
+def test_the_nearest_folder_that_exists(tmp_path):
+    assert facts.existing(str(tmp_path / "a" / "b")) == facts.existing(str(tmp_path)) == str(tmp_path)
 
 
 def test_the_facts_of_this_machine():

@@ -1,4 +1,4 @@
-"""The agent runs on Python 3.8: parsed as such always, imported by a real one where there is one."""
+"""What runs on nodes runs on Python 3.8: parsed as such always, imported by a real one where there is one."""
 
 import ast
 import json
@@ -13,6 +13,7 @@ import pytest
 REPO = Path(__file__).resolve().parents[2]
 AGENT = REPO / "plugins" / "module_utils" / "muster_agent"
 FILES = sorted(AGENT.glob("*.py"))
+ON_NODES = FILES + sorted(AGENT.parent.glob("python_env/*.py"))
 
 
 def python38():
@@ -22,14 +23,14 @@ def python38():
     return next(iter(found), None) or shutil.which("python3.8")
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+@pytest.mark.parametrize("path", ON_NODES, ids=lambda path: "{}/{}".format(path.parent.name, path.name))
 def test_the_syntax_is_that_of_python38(path):
     ast.parse(path.read_text(encoding="utf-8"), str(path), feature_version=(3, 8))
 
 
 def test_nothing_but_the_standard_library_is_imported():
     allowed = set(sys.stdlib_module_names)
-    for path in FILES:
+    for path in ON_NODES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and not node.level:
@@ -114,3 +115,27 @@ def test_python38_runs_the_agent(make_spec, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr.decode()
     assert json.loads(done.stdout) == [path.stem for path in FILES if not path.name.startswith("_")]
+
+
+# A first environment in check mode, where there is no uv: everything up to the search for uv is walked through.
+FIRST_ENVIRONMENT = """
+import sys
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from module_utils.python_env.environment import Environment
+
+params = dict.fromkeys(["requirements", "python", "index_url", "ca_bundle", "cache_dir"])
+params.update(prefix=sys.argv[2] + "/e", requirements_content="torch==2.13.0", torch_backend="auto", uv="/does/not/exist")
+params.update(extra_index_urls=[], find_links=[], min_free_mb=0, lock_timeout=1, verify=True)
+outcome = Environment(params, {"PIP_CONFIG_FILE": "/dev/null"}).ensure(True)
+assert outcome.changed and outcome.after is None and outcome.reasons == ["it is not there yet"], outcome
+"""
+
+
+@pytest.mark.skipif(python38() is None, reason="there is no python3.8 on this machine")
+def test_python38_runs_python_env(tmp_path):
+    done = subprocess.run(
+        [python38(), "-I", "-c", FIRST_ENVIRONMENT, str(AGENT.parents[1]), str(tmp_path)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=30,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr.decode()

@@ -19,20 +19,23 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = ROOT / "files" / "train.py"
 HELPERS = Path(__file__).with_name("train_helpers.py")
-TIMEOUT = 60  # seconds, for any process here; most need a tenth of that
+TIMEOUT = 120  # seconds, for any process here; most need a hundredth of that
 LAST_LINE = re.compile(r"test accuracy (\d+\.\d\d) % \((\d+) of (\d+) samples\), (\d+) samples/s, (\d+\.\d) s")
 
 
-def environment(rank=None, size=None, port=None):
-    """A process's variables: those of pytest without torchrun's, and then what torchrun would set for this rank."""
+def environment():
+    """The variables of pytest without those that torchrun sets, for a machine without GPUs."""
     env = {name: value for name, value in os.environ.items()
            if not name.startswith(("PET_", "TORCHELASTIC_", "MASTER_", "PYTHONWARNINGS"))
            and name not in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "GROUP_RANK", "PYTHONPATH")}
     env.update(CUDA_VISIBLE_DEVICES="", OMP_NUM_THREADS="1", GLOO_SOCKET_IFNAME="lo", PYTHONDONTWRITEBYTECODE="1")
-    if size is not None:
-        env.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(size), MASTER_ADDR="127.0.0.1",
-                   MASTER_PORT=str(port))
     return env
+
+
+def rank_variables(rank, size, port):
+    """What torchrun sets for a rank; nothing where there is no torchrun."""
+    return {} if size == 0 else {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": str(size),
+                                 "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
 
 
 def free_port():
@@ -82,12 +85,16 @@ def wait(ranks, timeout=TIMEOUT):
                 f"rank {rank.number}: {rank.out}{rank.err}" for rank in ranks if rank.code is None)
             time.sleep(0.02)
     finally:
-        for rank in ranks:
-            if rank.code is None:
-                os.killpg(rank.pid, signal.SIGKILL)
-                while not rank.ended():
-                    time.sleep(0.02)
+        kill(ranks)
     return [rank.code for rank in ranks]
+
+
+def kill(ranks):
+    for rank in ranks:
+        if not rank.ended():
+            os.kill(rank.pid, signal.SIGKILL)  # nobody has waited for it yet, so the number is still its own
+            while not rank.ended():
+                time.sleep(0.02)
 
 
 @pytest.fixture(scope="session")
@@ -101,33 +108,13 @@ def torch_python():
 
 
 @pytest.fixture(scope="module")
-def start_script(torch_python):
-    """Start the script itself, as so many processes; one without torchrun's variables where ``size`` is None."""
-    started = []
+def start_ranks(torch_python):
+    """Start so many ranks of the script, as forks of one process that has imported torch already.
 
-    def start(folder, *arguments, size=None):
-        port, ranks = free_port(), []
-        for number in range(size or 1):
-            place = folder / f"rank{number}"
-            place.mkdir(parents=True, exist_ok=True)
-            with open(place.with_suffix(".out"), "w") as out, open(place.with_suffix(".err"), "w") as err:
-                process = subprocess.Popen(
-                    [str(torch_python), str(SCRIPT), *arguments], cwd=place, env=environment(number, size, port),
-                    stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True)
-            ranks.append(Rank(number, place, process.pid, process.poll))
-        started.extend(ranks)
-        return ranks
-
-    yield start
-    wait([rank for rank in started if rank.code is None], timeout=0.1)
-
-
-@pytest.fixture(scope="module")
-def run_ranks(torch_python):
-    """Run so many ranks of the script to their end, as forks of one process that has imported torch already.
-
-    ``hooks`` are for all ranks, ``only`` maps a rank to hooks of its own; see train_helpers.py.
+    ``hooks`` are for all ranks, ``only`` maps a rank to hooks of its own; see train_helpers.py. ``size=0`` is one
+    process without torchrun's variables.
     """
+    started = []
     server = subprocess.Popen([str(torch_python), str(HELPERS)], env=environment(), text=True, bufsize=1,
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
@@ -135,29 +122,41 @@ def run_ranks(torch_python):
         server.stdin.write(json.dumps(request) + "\n")
         return json.loads(server.stdout.readline())
 
-    def run(folder, *arguments, size=1, only=None, timeout=TIMEOUT, **hooks):
+    def start(folder, *arguments, size=1, only=None, **hooks):
         port, ranks = free_port(), []
-        for number in range(size):
+        for number in range(size or 1):
             place = folder / f"rank{number}"
             place.mkdir(parents=True, exist_ok=True)
             files = {"out": str(place.with_suffix(".out")), "err": str(place.with_suffix(".err"))}
             for path in files.values():
                 Path(path).write_text("")
-            pid = ask({"run": {"argv": list(arguments), "env": environment(number, size, port), "cwd": str(place),
+            pid = ask({"run": {"argv": list(arguments), "env": rank_variables(number, size, port), "cwd": str(place),
                                **files, **hooks, **(only or {}).get(number, {})}})["pid"]
             ranks.append(Rank(number, place, pid, lambda pid=pid: ask({"poll": pid})["code"]))
-        wait(ranks, timeout)
+        started.extend(ranks)
         return ranks
 
     try:
-        yield run
+        yield start
     finally:
-        server.stdin.close()
         try:
+            kill(started)
+            server.stdin.close()
             server.wait(10)
-        except subprocess.TimeoutExpired:
+        finally:
             server.kill()
             server.wait()
+            server.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def run_ranks(start_ranks):
+    """Start ranks, and wait for their end."""
+    def run(*arguments, timeout=TIMEOUT, **options):
+        ranks = start_ranks(*arguments, **options)
+        wait(ranks, timeout)
+        return ranks
+    return run
 
 
 def codes(ranks):
@@ -180,11 +179,17 @@ def first_digits(path, lines):
     return str(path)
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """Options for 300 digits, 240 of them to train with: 15 steps in an epoch of one rank, 8 in one of two."""
+    return "--data", first_digits(tmp_path_factory.mktemp("data") / "small.csv.gz", 300), "--batch-size", "16"
+
+
 # ----------------------------------------------------------------------------------------------- as the users run it
-@pytest.mark.parametrize("size", [None, 2])
-def test_learns_the_digits(start_script, tmp_path, size):
-    ranks = start_script(tmp_path, size=size)
-    assert wait(ranks) == [0] * len(ranks)
+@pytest.mark.parametrize("size", [0, 2])
+def test_learns_the_digits(run_ranks, tmp_path, size):
+    ranks = run_ranks(tmp_path, size=size, script=True)
+    assert codes(ranks) == [0] * len(ranks)
     assert [rank.err for rank in ranks] == [""] * len(ranks), "no warnings"
     for rank in ranks:
         assert rank.lines[0].startswith(f"Rank {rank.number}, World Size {len(ranks)}, ")
@@ -193,7 +198,7 @@ def test_learns_the_digits(start_script, tmp_path, size):
     assert tested == 360
     assert accuracy == pytest.approx(100 * correct / tested, abs=0.006)
     assert speed > 0
-    assert seconds < 30
+    assert 0 < seconds < TIMEOUT
     epochs = [line for line in ranks[0].lines if line.startswith("epoch ")]
     assert len(epochs) == 10
     assert all(re.fullmatch(r"epoch \d+ of 10: loss \d\.\d{4}, test accuracy \d+\.\d\d %, \d+ samples/s", line)
@@ -203,8 +208,8 @@ def test_learns_the_digits(start_script, tmp_path, size):
     assert [len(rank.lines) for rank in ranks[1:]] == [1] * (len(ranks) - 1)
 
 
-def test_sigterm_from_outside_ends_all_ranks_in_order(start_script, run_ranks, tmp_path):
-    ranks = start_script(tmp_path, "--epochs", "10000", size=2)
+def test_sigterm_from_outside_ends_all_ranks_in_order(start_ranks, run_ranks, small, tmp_path):
+    ranks = start_ranks(tmp_path, *small, "--epochs", "10000", size=2)
     deadline = time.monotonic() + TIMEOUT
     while "epoch 1 of" not in ranks[0].out:
         assert time.monotonic() < deadline and not any([rank.ended() for rank in ranks]), ranks[0].out + ranks[0].err
@@ -217,7 +222,7 @@ def test_sigterm_from_outside_ends_all_ranks_in_order(start_script, run_ranks, t
                            ranks[0].lines[-1])
     assert stopped, ranks[0].out
     assert [rank.files() for rank in ranks] == [["checkpoint.pt"], []]
-    again = run_ranks(tmp_path, "--epochs", stopped.group(2), size=2)
+    again = run_ranks(tmp_path, *small, "--epochs", stopped.group(2), size=2)
     assert codes(again) == [0, 0]
     assert f"resuming from checkpoint.pt at {stopped.group(1)}" in again[0].lines
     last_line(again[0])
@@ -225,37 +230,41 @@ def test_sigterm_from_outside_ends_all_ranks_in_order(start_script, run_ranks, t
 
 # ------------------------------------------------------------------------------------------------- stop and go on
 @pytest.fixture(scope="module")
-def uninterrupted(run_ranks, tmp_path_factory):
+def uninterrupted(run_ranks, small, tmp_path_factory):
     """The steps of each rank in two epochs without an interruption, for one rank and for two."""
     def run(size):
-        ranks = run_ranks(tmp_path_factory.mktemp("whole"), "--epochs", "2", "--batch-size", "64", size=size, log=True)
+        ranks = run_ranks(tmp_path_factory.mktemp("whole"), *small, "--epochs", "2", size=size, log=True)
         assert codes(ranks) == [0] * size
-        return [rank.records("STEP") for rank in ranks], ranks[0].lines[-2].split(", ")[1]
+        last, = (line for line in ranks[0].lines if line.startswith("epoch 2 of 2: "))
+        return [rank.records("STEP") for rank in ranks], last.split(", ")[1]
     return {size: run(size) for size in (1, 2)}
 
 
 @pytest.mark.parametrize("size, stopper", [(1, 0), (2, 1)])
 def test_sigterm_to_one_rank_stops_all_and_the_next_run_takes_the_next_step(
-        run_ranks, uninterrupted, tmp_path, size, stopper):
-    arguments = ("--epochs", "2", "--batch-size", "64", "--checkpoint", "kept/here.pt")
-    first = run_ranks(tmp_path, *arguments, size=size, log=True, only={stopper: {"sigterm_at": 7}})
+        run_ranks, uninterrupted, small, tmp_path, size, stopper):
+    arguments = (*small, "--epochs", "2", "--checkpoint", "kept/here.pt")
+    first = run_ranks(tmp_path, *arguments, size=size, log=True, only={stopper: {"sigterm_at": 5}})
     assert codes(first) == [0] * size
     before = [rank.records("STEP") for rank in first]
-    assert "stopped by SIGTERM: the checkpoint kept/here.pt goes on at epoch 1, step 8 of " in first[0].lines[-1]
-    assert [len(steps) for steps in before] == [7] * size
+    steps = {1: 15, 2: 8}[size]
+    assert f"stopped by SIGTERM: the checkpoint kept/here.pt goes on at epoch 1, step 6 of {steps}" in first[0].lines
+    assert [len(early) for early in before] == [5] * size
     assert [rank.files() for rank in first] == [["kept/here.pt"], []][:size]
 
     second = run_ranks(tmp_path, *arguments, size=size, log=True)
     assert codes(second) == [0] * size
-    assert any(line.startswith("resuming from kept/here.pt at epoch 1, step 8 of ") for line in second[0].lines)
-    whole, accuracy = uninterrupted[size]
+    assert f"resuming from kept/here.pt at epoch 1, step 6 of {steps}" in second[0].lines
+    whole, last_epoch = uninterrupted[size]
     # The same samples in the same order, none twice; the same losses, so also weights, optimizer and dropout.
-    assert [steps + rank.records("STEP") for steps, rank in zip(before, second)] == whole
-    assert accuracy in second[0].lines[-2]
+    assert [early + rank.records("STEP") for early, rank in zip(before, second)] == whole
+    # See the comment in main(): a rank whose DDP model outlives the process group may never end.
+    assert [rank.records("LEAVE") for rank in first + second] == [[0]] * 2 * size
+    assert any(line.startswith("epoch 2 of 2: ") and last_epoch in line for line in second[0].lines)
 
 
-def test_a_killed_run_goes_on_from_its_last_checkpoint(run_ranks, uninterrupted, tmp_path):
-    arguments = ("--epochs", "2", "--batch-size", "64", "--checkpoint-every", "5")
+def test_a_killed_run_goes_on_from_its_last_checkpoint(run_ranks, uninterrupted, small, tmp_path):
+    arguments = (*small, "--epochs", "2", "--checkpoint-every", "5")
     first = run_ranks(tmp_path, *arguments, sigkill_at=13)
     assert codes(first) == [-signal.SIGKILL]
     second = run_ranks(tmp_path, *arguments, log=True)
@@ -263,17 +272,17 @@ def test_a_killed_run_goes_on_from_its_last_checkpoint(run_ranks, uninterrupted,
     assert second[0].records("STEP") == uninterrupted[1][0][0][10:]
 
 
-def test_another_world_size_starts_the_epoch_again(run_ranks, tmp_path):
-    first = run_ranks(tmp_path, "--epochs", "2", "--batch-size", "64", size=2, only={0: {"sigterm_at": 3}})
+def test_another_world_size_starts_the_epoch_again(run_ranks, small, tmp_path):
+    first = run_ranks(tmp_path, *small, "--epochs", "2", size=2, only={0: {"sigterm_at": 3}})
     assert codes(first) == [0, 0]
-    second = run_ranks(tmp_path, "--epochs", "1", "--batch-size", "64", log=True)
+    second = run_ranks(tmp_path, *small, "--epochs", "1", log=True)
     assert codes(second) == [0]
     assert "epoch 1 starts again: world_size was 2 and is 1" in second[0].lines
-    assert [step["step"] for step in second[0].records("STEP")] == list(range(23))
+    assert [step["step"] for step in second[0].records("STEP")] == list(range(15))
 
 
-def test_with_all_epochs_done_it_evaluates_and_ends(run_ranks, tmp_path):
-    arguments = ("--batch-size", "64", "--epochs")
+def test_with_all_epochs_done_it_evaluates_and_ends(run_ranks, small, tmp_path):
+    arguments = (*small, "--epochs")
     assert codes(run_ranks(tmp_path, *arguments, "1")) == [0]
     checkpoint = tmp_path / "rank0" / "checkpoint.pt"
     before = checkpoint.stat().st_mtime_ns
@@ -281,16 +290,16 @@ def test_with_all_epochs_done_it_evaluates_and_ends(run_ranks, tmp_path):
         rank, = run_ranks(tmp_path, *arguments, epochs)
         assert rank.code == 0
         assert f"nothing to train: 1 epochs are done, and --epochs is {epochs}" in rank.lines
-        assert last_line(rank)[2] == 360
+        assert last_line(rank)[2] == 60
         assert checkpoint.stat().st_mtime_ns == before
     rank, = run_ranks(tmp_path, *arguments, "1", "--no-resume", log=True)
     assert rank.code == 0
-    assert len(rank.records("STEP")) == 23
+    assert len(rank.records("STEP")) == 15
     assert checkpoint.stat().st_mtime_ns > before
 
 
-def test_a_failed_write_leaves_the_old_checkpoint(run_ranks, tmp_path):
-    arguments = ("--batch-size", "64", "--epochs")
+def test_a_failed_write_leaves_the_old_checkpoint(run_ranks, small, tmp_path):
+    arguments = (*small, "--epochs")
     assert codes(run_ranks(tmp_path, *arguments, "1")) == [0]
     before = (tmp_path / "rank0" / "checkpoint.pt").read_bytes()
     rank, = run_ranks(tmp_path, *arguments, "2", full_disk=True)
@@ -314,8 +323,8 @@ def test_a_damaged_checkpoint_is_one_sentence(run_ranks, tmp_path, size, content
     assert [rank.err for rank in ranks[1:]] == ["train.py: rank 0 cannot read the checkpoint\n"] * (size - 1)
 
 
-def test_an_exception_in_one_rank_ends_all(run_ranks, tmp_path):
-    ranks = run_ranks(tmp_path, "--epochs", "2", size=2, only={1: {"raise_at": 3}}, timeout=20)
+def test_an_exception_in_one_rank_ends_all(run_ranks, small, tmp_path):
+    ranks = run_ranks(tmp_path, *small, size=2, only={1: {"raise_at": 3}})
     assert codes(ranks) == [1, 1]
     assert ranks[1].err.splitlines()[-1].endswith("ValueError: bad batch in shard 17")
     assert "Traceback" in ranks[0].err
@@ -345,46 +354,45 @@ def test_accumulated_gradients_equal_those_of_one_batch(run_ranks, tmp_path, siz
         assert [group["exchanges"] for group in groups] == [0 if size == 1 else 1] * 3
 
 
-def test_accumulation_takes_fewer_steps_over_the_same_samples(run_ranks, uninterrupted, tmp_path):
-    rank, = run_ranks(tmp_path, "--epochs", "1", "--batch-size", "64", "--accumulate", "5", log=True)
+def test_accumulation_takes_fewer_steps_over_the_same_samples(run_ranks, uninterrupted, small, tmp_path):
+    rank, = run_ranks(tmp_path, *small, "--epochs", "1", "--accumulate", "4", log=True)
     steps = rank.records("STEP")
-    assert [step["samples"] for step in steps] == [320, 320, 320, 320, 157]
-    singles = [step["checksum"] for step in uninterrupted[1][0][0][:23]]
+    assert [step["samples"] for step in steps] == [64, 64, 64, 48]
+    singles = [step["checksum"] for step in uninterrupted[1][0][0][:15]]
     assert [step["checksum"] for step in steps] == pytest.approx(
-        [sum(singles[begin:begin + 5]) for begin in range(0, 23, 5)])
+        [sum(singles[begin:begin + 4]) for begin in range(0, 15, 4)])
 
 
 def test_epochs_and_ranks_differ_in_their_samples(uninterrupted):
     ranks, _ = uninterrupted[2]
-    assert [len(steps) for steps in ranks] == [24, 24]
+    assert [len(steps) for steps in ranks] == [16, 16]
     checksums = [step["checksum"] for steps in ranks for step in steps]
     assert len(set(checksums)) == len(checksums)
-    assert ranks[0][11]["lr"] > ranks[0][12]["lr"], "the learning rate falls after an epoch"
+    assert ranks[0][7]["lr"] > ranks[0][8]["lr"], "the learning rate falls after an epoch"
 
 
-def test_seeds(run_ranks, tmp_path):
-    ranks = run_ranks(tmp_path / "a", "--seed", "5", size=2, call="streams")
-    other = run_ranks(tmp_path / "b", "--seed", "6", size=2, call="streams")
+def test_seeds(run_ranks, small, tmp_path):
+    ranks = run_ranks(tmp_path / "a", *small, "--seed", "5", size=2, call="streams")
+    other = run_ranks(tmp_path / "b", *small, "--seed", "6", size=2, call="streams")
     (first,), (second,) = (rank.records("STREAM") for rank in ranks)
     (third,) = other[0].records("STREAM")
     assert first["weights"] == second["weights"] != third["weights"]
     assert len({first["dropout"], second["dropout"], third["dropout"]}) == 3
-    assert sorted(set(first["indices"] + second["indices"])) == list(range(1437))
+    assert sorted(set(first["indices"] + second["indices"])) == list(range(240))
     assert first["indices"] != third["indices"]
 
 
 # ---------------------------------------------------------------------------------------------------- looking inside
-def test_profile_writes_a_trace_for_each_rank(run_ranks, tmp_path):
-    ranks = run_ranks(tmp_path, "--epochs", "1", "--profile", "traces", size=2)
+def test_profile_writes_a_trace_for_each_rank(run_ranks, small, tmp_path):
+    ranks = run_ranks(tmp_path, *small, "--epochs", "1", "--profile", "traces", size=2)
     assert codes(ranks) == [0, 0]
     for rank in ranks:
         trace = json.loads((rank.folder / "traces" / f"rank-{rank.number}.json").read_text())
         assert sum(event["name"].startswith("ProfilerStep#") for event in trace["traceEvents"]) >= 3
 
 
-def test_tensorboard_gets_scalars_from_rank_0(run_ranks, tmp_path):
-    ranks = run_ranks(tmp_path, "--epochs", "2", "--batch-size", "64", "--tensorboard", "board", size=2,
-                      tensorboard="fake")
+def test_tensorboard_gets_scalars_from_rank_0(run_ranks, small, tmp_path):
+    ranks = run_ranks(tmp_path, *small, "--epochs", "2", "--tensorboard", "board", size=2, tensorboard="fake")
     assert codes(ranks) == [0, 0]
     scalars = [json.loads(line.split(" ", 1)[1]) for line in ranks[0].lines if line.startswith("SCALAR [")]
     names = ["loss/train", "loss/test", "accuracy/test", "samples per second"]
@@ -393,8 +401,8 @@ def test_tensorboard_gets_scalars_from_rank_0(run_ranks, tmp_path):
     assert "SCALAR" not in ranks[1].out
 
 
-def test_without_tensorboard_a_line_says_so(run_ranks, tmp_path):
-    rank, = run_ranks(tmp_path, "--epochs", "1", "--batch-size", "64", "--tensorboard", "board", tensorboard="none")
+def test_without_tensorboard_a_line_says_so(run_ranks, small, tmp_path):
+    rank, = run_ranks(tmp_path, *small, "--epochs", "1", "--tensorboard", "board", tensorboard="none")
     assert rank.code == 0
     assert sum(line.startswith("no TensorBoard scalars: ") for line in rank.lines) == 1
     last_line(rank)

@@ -6,9 +6,11 @@ most tests do. Requests come as lines of JSON on stdin, answers go to stdout:
     {"run": {"argv": [...], "env": {...}, "cwd": "...", "out": "...", "err": "...", <hooks>}}   ->   {"pid": 12}
     {"poll": 12}                                           ->   {"code": null}, or the exit code, or minus the signal
 
-The rank is the leader of a process group of its own. The hooks, all optional:
+The rank leads a process group of its own, and is killed when this process ends. The hooks, all optional:
 
-    log: true            print a line "STEP {...}" for each step, with a checksum of its samples and its loss
+    script: true         a new Python that runs the script, as a user's; no other hook works with it
+    log: true            print a line "STEP {...}" for each step, with a checksum of its samples and its loss, and at
+                         the end "LEAVE n": so many DDP models are alive when the process group is to be destroyed
     sigterm_at: n        a SIGTERM to itself, twice, in the n-th step of this run
     sigkill_at: n        a SIGKILL to itself, likewise
     raise_at: n          a ValueError, likewise
@@ -17,6 +19,8 @@ The rank is the leader of a process group of its own. The hooks, all optional:
     call: name           a function of this file in place of the script
 """
 
+import ctypes
+import gc
 import json
 import os
 import signal
@@ -52,6 +56,7 @@ def serve():
 def become(request):
     """Make this process what the request describes, as far as a new process would be."""
     os.setsid()
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
     os.chdir(request["cwd"])
     os.environ.update(request["env"])
     for number, path, flags in ((0, os.devnull, os.O_RDONLY), (1, request["out"], os.O_WRONLY | os.O_CREAT),
@@ -59,6 +64,8 @@ def become(request):
         opened = os.open(path, flags, 0o644)
         os.dup2(opened, number)
         os.close(opened)
+    if request.get("script"):
+        os.execv(sys.executable, [sys.executable, train.__file__, *request["argv"]])
     if request.get("full_disk"):
         torch.save = write_half
     if request.get("tensorboard") == "none":
@@ -67,6 +74,19 @@ def become(request):
         sys.modules["torch.utils.tensorboard"] = types.ModuleType("torch.utils.tensorboard")
         sys.modules["torch.utils.tensorboard"].SummaryWriter = FakeWriter
     hook_steps(request)
+    if request.get("log"):
+        hook_leave()
+
+
+def hook_leave():
+    real_leave = train.World.leave
+
+    def leave(world):
+        models = sum(type(thing) is train.DistributedDataParallel for thing in gc.get_objects())
+        print("LEAVE", models, flush=True)
+        real_leave(world)
+
+    train.World.leave = leave
 
 
 def hook_steps(request):
@@ -166,7 +186,18 @@ def streams(argv):
 
 if __name__ == "__main__":
     torch.optim.AdamW([torch.nn.Parameter(torch.zeros(1))])  # the first optimizer imports 800 modules, in two seconds
+    gc.collect()
+    gc.freeze()  # the ranks need not look through all of this again when they end
     rank = serve()
     if rank is not None:
         become(rank)
-        globals()[rank["call"]](rank["argv"]) if rank.get("call") else train.main(rank["argv"])
+        try:
+            globals()[rank["call"]](rank["argv"]) if rank.get("call") else train.main(rank["argv"])
+            code = 0
+        except SystemExit as error:  # as Python takes it, but without the half second in which it frees all of torch
+            code = error.code if isinstance(error.code, int) else 1
+            if not isinstance(error.code, int):
+                print(error.code, file=sys.stderr)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)

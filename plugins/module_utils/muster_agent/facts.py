@@ -61,23 +61,35 @@ def site_folders():
     return sorted({paths["purelib"], paths["platlib"]})
 
 
+def canonical(name):
+    """The normalised form of a package's name (PEP 503): ``typing_extensions`` gives ``typing-extensions``."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def distribution(entry):
+    """Name and version that an entry of a site-packages folder stands for, or None.
+
+    >>> distribution("typing_extensions-4.16.0.dist-info")
+    ('typing-extensions', '4.16.0')
+    """
+    match = re.fullmatch(r"(.+)-([^-]+)\.dist-info", entry)
+    return (canonical(match.group(1)), match.group(2).replace("_", "-")) if match else None
+
+
 def distributions(folders):
     """``{name: version}`` of what is installed, from the names of the ``*.dist-info`` folders."""
     found = {}
     for folder in folders:
         try:
-            names = os.listdir(folder)
+            entries = sorted(os.listdir(folder))
         except OSError:
             continue
-        for name in names:
-            match = re.fullmatch(r"(.+)-([^-]+)\.dist-info", name)
-            if match:
-                found[re.sub(r"[-_.]+", "-", match.group(1)).lower()] = match.group(2)
+        found.update(pair for pair in map(distribution, entries) if pair)
     return found
 
 
 def fingerprint(installed):
-    """sha256 over the sorted ``name==version`` lines of ``installed``."""
+    """sha256 over the sorted ``name==version`` lines of ``installed``: equal on two nodes when their packages are."""
     lines = sorted("{}=={}\n".format(name, version) for name, version in installed.items())
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -146,12 +158,17 @@ def boot_id():
         return ""
 
 
-def free_bytes(path):
-    """Free bytes for this user on the file system of ``path`` or its nearest existing parent."""
+def existing(path):
+    """The nearest folder above ``path``, or ``path`` itself, that exists."""
     path = os.path.abspath(path)
     while not os.path.exists(path):
         path = os.path.dirname(path)
-    found = os.statvfs(path)
+    return path
+
+
+def free_bytes(path):
+    """Free bytes for this user on the file system where ``path`` lies or will lie."""
+    found = os.statvfs(existing(path))
     return found.f_bavail * found.f_frsize
 
 

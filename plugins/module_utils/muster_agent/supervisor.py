@@ -261,6 +261,7 @@ class Supervisor:
         self.heard = time.monotonic()
         self.since = time.time()
         self._stop = None
+        self._unsent = []
 
     def working_folder(self):
         """Where the ranks start."""
@@ -279,15 +280,18 @@ class Supervisor:
         files.write_json(os.path.join(self.jobdir.run, "state.json"), dict(kept, **fields))
 
     def send(self, kind, **fields):
-        """Send to the head, where there is a channel."""
-        if self.channel is not None:
+        """Send to the head; what there is to say before the first ``begin`` waits until this node's hello is out."""
+        if self._unsent is not None:
+            self._unsent.append((kind, fields))
+        else:
             self.channel.send(kind, **fields)
 
     def request_stop(self):
         """SIGTERM has come: have the head stop the job on every node."""
         asked = files.read_json(os.path.join(self.jobdir.run, "stop.json"), {})
         self._stop = asked.get("reason") or "a SIGTERM to its agent on {}".format(self.name)
-        self.send("stop", reason=self._stop)
+        if self.channel is not None:
+            self.channel.send("stop", reason=self._stop)
 
     async def connect(self):
         """A channel to the head; tried until the roll call's time is over."""
@@ -376,7 +380,10 @@ class Supervisor:
         self.close_listener()
         self._listener = network.listen(address if network.is_local(address) else "0.0.0.0", 0)
         self.state("roll call", attempt=number)
-        self.send("hello", attempt=number, **self.hello(self._listener.getsockname()[1]))
+        self.channel.send("hello", attempt=number, **self.hello(self._listener.getsockname()[1]))
+        unsent, self._unsent = self._unsent or [], None
+        for kind, fields in unsent:
+            self.send(kind, **fields)
 
     def close_listener(self):
         """Close the probe port."""
@@ -400,7 +407,7 @@ class Supervisor:
             kind = message["kind"]
             if kind == "begin":
                 if self._stop:
-                    self.send("stop", reason=self._stop)
+                    self.channel.send("stop", reason=self._stop)
                 await self.begin(message["attempt"])
             elif kind == "probe":
                 failures = await self.probe(message["targets"])

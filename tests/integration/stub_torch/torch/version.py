@@ -1,0 +1,2 @@
+__version__ = "2.0.0"
+cuda = None
