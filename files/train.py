@@ -69,8 +69,8 @@ class World(NamedTuple):
         return values
 
     def leave(self) -> None:
-        """Part from the other processes, in order. After an exception do not: the others are busy elsewhere, and this
-        would wait for them. A process that simply ends breaks its connections, and so ends the others, too.
+        """Part from the other processes, in order: for the good path only. After an exception the others are elsewhere,
+        and this could wait for them; a process that just ends breaks its connections, and the others see that.
         """
         if self.size > 1:
             dist.destroy_process_group()

@@ -60,11 +60,11 @@ options:
       - Folder of Muster's state on this host.
     type: str
     required: true
-  attached:
+  record:
     description:
-      - Whether the job ran already when this launch began. It changes the words of the first line only.
-    type: bool
-    default: false
+      - Folder of the record on the controller. One of another run of the same name is renamed before this run's is written.
+      - Only for O(launched=true).
+    type: path
   until:
     description:
       - V(end) shows lines until the job has ended.

@@ -194,7 +194,7 @@ from importlib import import_module
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.muster.cluster.plugins.module_utils import muster_agent
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import __main__ as agent_entry
-from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import checked, cli, jobs
+from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import checked, cli, jobs, procs
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.errors import Refusal
 
 
@@ -268,15 +268,20 @@ def specification(params):
         "args": params["args"],
         "env": checked.environment(params["env"]),
         "python": params["python"] or sys.executable,
-        "state_dir": params["state_dir"],
+        "state_dir": checked.state_dir(params["state_dir"]),
         "chdir": params["chdir"],
         "code_sha256": None,
         "data_network": checked.network("data_network", params["data_network"]) if params["data_network"] else None,
         "max_restarts": checked.integer("max_restarts", params["max_restarts"], 0, 1000),
         "join_timeout": checked.seconds("join_timeout", params["join_timeout"], 1, 86400),
         "stop_grace": checked.seconds("stop_grace", params["stop_grace"], 0, 86400),
-        "launched_by": "ansible@" + socket.gethostname(),
+        "launched_by": who(),
     }
+
+
+def who():
+    """``user@host``, of this node."""
+    return "{}@{}".format(procs.user_name(os.getuid()), socket.gethostname())
 
 
 def shown(state, spec=None):
@@ -301,7 +306,7 @@ def run(module):
         if check:
             done = {"changed": before == "running", "state": "stopped" if before == "running" else before, "sentence": None}
         else:
-            done = jobs.stop(params["state_dir"], name, "stop by ansible on {}".format(socket.gethostname()))
+            done = jobs.stop(params["state_dir"], name, "stop by " + who())
     else:
         done = jobs.absent(params["state_dir"], name, check)
     done["diff"] = {"before": shown(before), "after": shown(done["state"])}

@@ -24,7 +24,8 @@ options:
     default: /var/lib/muster
   offsets:
     description:
-      - How many bytes of each rank's log are known already, C({"<attempt>/<rank>": bytes}), as RV(offsets) gave them last.
+      - How many bytes of each rank's log are known already, by attempt and rank (C(0/3) is rank 3 of the first attempt), as
+        RV(offsets) gave them last.
       - Of more than 512 KiB of new bytes the beginning is skipped.
     type: dict
     default: {}

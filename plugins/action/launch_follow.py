@@ -5,6 +5,7 @@ import json
 import os
 import time
 
+from ansible import constants, context
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.files import write_json
@@ -37,10 +38,13 @@ class ActionModule(ActionBase):
             starts = {name: task_vars["hostvars"][name].get("__launch_start") or {} for name in hosts}
             if host == task_vars["ansible_play_hosts"][0]:
                 forget_secrets(str(arguments["plan"]))
+                if not concluding.refusal(starts) and not self._task.check_mode:
+                    concluding.set_record_aside(str(arguments["record"]), starts[hosts[0]]["run_id"])
             if concluding.refusal(starts) or self._task.check_mode:
                 return dict(result, changed=False, skipped=True)
             if host == hosts[0]:
-                for line in coming_back(job, hosts, bool(arguments.get("attached"))):
+                display.display("job {} {} {}".format(job, _doing(starts[host]), ", ".join(hosts[:8])))
+                for line in _hints(job) if starts[host].get("state") == "running" else ():
                     display.display(line)
             return dict(result, changed=False, **self._follow(host, job, arguments))
         result.update(changed=False, muster_said=True)
@@ -65,13 +69,13 @@ class ActionModule(ActionBase):
         if answer.get("refused"):
             return "{}: {}".format(host, answer["refused"])
         if answer["jobs"][job]["state"] == "absent":
-            return "{} knows no job {}; playbooks/status.yml lists what there is".format(host, job)
+            return "{} knows no job {}, expected the name of one; playbooks/status.yml lists what there is".format(host, job)
         return None
 
     def _follow(self, host, job, arguments):
         python, job_dir = str(arguments["python"]), os.path.join(str(arguments["state_dir"]), "jobs", job)
         until = arguments.get("until", "end")
-        offsets, lines, phase, lost_since = {}, {}, None, None
+        offsets, lines, lost_since, restarts = {}, {}, None, None
         beat, beat_seen = None, time.monotonic()
         while True:
             began = time.monotonic()
@@ -98,10 +102,10 @@ class ActionModule(ActionBase):
             elif answer["state"] == "running" and time.monotonic() - beat_seen > FROZEN_SECONDS:
                 return {"state": "frozen", "told": None, "sentence": None}
             offsets = answer["offsets"]
+            for cause in answer["restarts"][len(answer["restarts"]) if restarts is None else restarts :]:
+                display.display("job {} starts again after: {}".format(job, cause))
+            restarts = len(answer["restarts"])
             self._show(host, answer, lines)
-            if answer["attempt"] and answer["attempt"] != phase and answer["phase"] == "running":
-                phase = answer["attempt"]
-                display.display("job {} runs again, restart {}".format(job, phase))
             if answer["done"]:
                 for (_, rank), cutter in sorted(lines.items()):
                     _display(host, rank, cutter.feed(b"", final=True))
@@ -125,6 +129,20 @@ def _display(host, rank, lines):
         display.display("\n".join(mark + line for line in lines))
 
 
+def _doing(start):
+    if start.get("state") != "running":
+        return "has ended on"
+    return "is running on" if start.get("attached") else "has started on"
+
+
+def _hints(job):
+    """How to come back and how to stop, as this user would type it; said before anything can go wrong."""
+    given = context.CLIARGS.get("inventory") or ()
+    inventories = () if list(given) == list(constants.DEFAULT_HOST_LIST) else given
+    playbooks = context.CLIARGS.get("args") or ("launch.yml",)
+    return planning.hints(job, str(playbooks[0]), [os.path.relpath(path) if os.sep in path else path for path in inventories])
+
+
 def forget_secrets(path):
     """Every node has what it needs: the plan loses its key and environment, the shipped tar goes."""
     with open(path, encoding="utf-8") as stream:
@@ -132,13 +150,3 @@ def forget_secrets(path):
     if plan["shipped"].get("code"):
         os.unlink(plan["shipped"]["code"])
     write_json(path, planning.public(plan))
-
-
-def coming_back(job, hosts, attached):
-    """How to come back and how to stop, said before anything can go wrong."""
-    verb = "is running on" if attached else "has started on"
-    return [
-        "job {} {} {}; Ctrl-C leaves it running".format(job, verb, ", ".join(hosts[:8])),
-        "  come back: ansible-playbook launch.yml -e job={}".format(job),
-        "  stop it:   ansible-playbook playbooks/stop.yml -e job={}".format(job),
-    ]

@@ -1,8 +1,10 @@
 """Action of ``muster.cluster.launch_plan``; its documentation stands with the module of the same name."""
 
 import getpass
+import glob
 import json
 import os
+import shutil
 import socket
 import tempfile
 
@@ -39,6 +41,7 @@ class ActionModule(ActionBase):
         """What status, logs and stop need: the job's name and the hosts of the play."""
         given = launch_options.from_extra_variables(launch_options.plain(load_extra_vars(self._loader)), role_names())
         options = launch_options.merge(self._task.args["options"], given)
+        planning.check_group(self._task.args["group"])
         if purpose != "status" and not options.get("job"):
             raise Refusal("found no job, expected its name; write -e job=NAME, playbooks/status.yml lists them")
         nodes = [{"name": host, "address": None} for host in task_vars["ansible_play_hosts_all"]]
@@ -50,6 +53,7 @@ class ActionModule(ActionBase):
         attaching = bool(options.get("job")) and not options.get("script") and not options.get("module")
         launch_options.complete(options)
         planning.check_target(options, attaching)
+        planning.check_chdir(options.get("chdir"))
         self._refuse_odd_plays(task_vars)
         hosts = planning.participants(
             list(self._task.args["group"]),
@@ -58,7 +62,8 @@ class ActionModule(ActionBase):
             options["allow_partial"],
         )
         nodes = [{"name": host, "address": address_of(host, task_vars["hostvars"][host])} for host in hosts]
-        folder = tempfile.mkdtemp(prefix="muster-", dir=constants.DEFAULT_LOCAL_TMP)
+        forget_dead_controllers(constants.DEFAULT_LOCAL_TMP)
+        folder = tempfile.mkdtemp(prefix="muster-{}-".format(os.getppid()), dir=constants.DEFAULT_LOCAL_TMP)
         shipped = {"script": None, "code": None, "code_sha256": None, "code_bytes": 0, "root": None, "files": 0}
         if not attaching:
             shipped = self._ship(options, folder)
@@ -68,7 +73,7 @@ class ActionModule(ActionBase):
         plan = planning.make(options, nodes, shipped, user)
         plan["overrides"] = {name: options[name] for name in launch_options.PER_HOST if name in given}
         plan["attach"] = attaching
-        plan["runs_dir"] = os.path.abspath(os.path.expanduser(str(self._task.args["runs_dir"])))
+        plan["runs_dir"] = self._runs_dir()
         path = os.path.join(folder, "plan.json")
         write_json(path, plan)
         if not attaching:
@@ -92,10 +97,16 @@ class ActionModule(ActionBase):
         if parent is not None and parent.strategy not in ("linear", "ansible.builtin.linear", "debug"):
             raise Refusal("the play's strategy is {}, expected linear; remove it".format(parent.strategy))
 
+    def _runs_dir(self):
+        return os.path.abspath(os.path.expanduser(str(self._task.args["runs_dir"])))
+
     def _ship(self, options, folder):
         stands, packaged = os.getcwd(), os.path.join(PROJECT, "files")
         script = selection.find_script(options["script"], stands, packaged) if options.get("script") else None
-        root, names = selection.choose(script, options.get("module"), options.get("ship"), stands, packaged)
+        root, names = selection.choose(
+            script, options.get("module"), options.get("ship"), stands, packaged, self._runs_dir()
+        )
+        selection.check_chdir(options.get("chdir"), names, root)
         if options.get("module") and not options.get("chdir") and os.path.realpath(stands) != root:
             options["chdir"] = os.path.relpath(os.path.realpath(stands), root)  # where `python -m` finds it
         size = selection.check_size(root, names, options.get("ship"))
@@ -120,6 +131,14 @@ class ActionModule(ActionBase):
             "bytes": size,
             "origin": selection.origin(root),
         }
+
+
+def forget_dead_controllers(local_tmp):
+    """Remove the private plans of controllers that were killed before they could."""
+    for folder in glob.glob(os.path.join(glob.escape(os.path.dirname(local_tmp)), "ansible-local-*", "muster-*")):
+        pid = os.path.basename(folder).split("-")[1]
+        if pid.isdigit() and not os.path.exists("/proc/" + pid):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def role_names():

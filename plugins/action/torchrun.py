@@ -41,7 +41,7 @@ class ActionModule(ActionBase):
         arguments = self._task.args
         with open(arguments["plan"], encoding="utf-8") as stream:
             plan = json.load(stream)
-        python, state_dir = str(arguments["python"]), str(arguments["state_dir"])
+        python, state_dir = str(arguments["python"]), checked.state_dir(str(arguments["state_dir"]))
         if plan["attach"]:
             return self._attach(plan, host, python, state_dir)
         data_network = arguments.get("data_network") or None
@@ -75,17 +75,13 @@ class ActionModule(ActionBase):
         if answer.get("refused"):
             return answer
         found = answer["jobs"][plan["job"]]
-        if found["state"] == "running":
-            return {
-                "changed": False,
-                "state": "running",
-                "attached": True,
-                "job_dir": os.path.join(state_dir, "jobs", plan["job"]),
-                "run_id": found["run_id"],
-            }
         if found["state"] == "absent":
-            told = "found no job {} and no script to start it with; add -e script=...".format(plan["job"])
-        else:
-            told = "job {} is {} already; read it by playbooks/logs.yml -e job={}, or start it again with -e script=... -e " \
-                "force=true".format(plan["job"], found["state"], plan["job"])  # fmt: skip
-        return {"changed": False, "refused": "{}: {}".format(host, told)}
+            told = "{}: found no job {} and no script to start it with; add -e script=...".format(host, plan["job"])
+            return {"changed": False, "refused": told}
+        return {
+            "changed": False,
+            "state": found["state"],
+            "attached": True,
+            "job_dir": os.path.join(state_dir, "jobs", plan["job"]),
+            "run_id": found["run_id"],
+        }

@@ -1,6 +1,8 @@
-"""The end of a launch from what every host answered: one outcome, one sentence, one table; pure."""
+"""The end of a launch from what every host answered: one outcome, one sentence, one table."""
 
-from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import causes
+import os
+
+from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import causes, files
 
 from . import screen
 
@@ -72,6 +74,13 @@ def result_of(job, collected):
     }
 
 
+def set_record_aside(record, run_id):
+    """Keep the record of another run of the same name: it is renamed to ``<job>-<its run id>``."""
+    found = files.read_json(os.path.join(record, "plan.json"), {}).get("run_id")
+    if os.path.isdir(record) and found != run_id:
+        os.rename(record, "{}-{}".format(record, found or os.path.getmtime(record)))
+
+
 def table(nodes, result):
     """Lines of the closing table: host, node rank, ranks, exit, seconds."""
     known = {node["name"]: node for node in result.get("nodes", [])}
@@ -117,9 +126,7 @@ def stop_refusal(job, found):
 
 def stopped(job, found):
     """Lines that tell how a stop went."""
-    rows = [("host", "job", "before", "now")]
-    for host, answer in found.items():
-        rows.append((host, job, "running" if answer.get("changed") else answer["state"], answer["state"]))
+    rows = [("host", "job", "state")] + [(host, job, answer["state"]) for host, answer in found.items()]
     told = next((answer["sentence"] for answer in found.values() if answer.get("sentence")), None)
     return screen.table(rows) + ([told] if told else [])
 

@@ -99,7 +99,8 @@ def from_extra_variables(extra, roles):
         elif not name.startswith("launch_") and any(name.startswith(role + "_") for role in roles):
             continue
         else:
-            near = difflib.get_close_matches(short, OPTIONS, 1, 0.5)
+            near = difflib.get_close_matches("launch_" + short, OTHER_LAUNCH_VARIABLES, 1, 0.9)
+            near = near or difflib.get_close_matches(short, OPTIONS, 1, 0.5)
             hint = "did you mean {}?".format(near[0]) if near else "the launch reads {}".format(", ".join(OPTIONS))
             raise Refusal("found the extra variable {}, which nothing reads; {}".format(checked.shown(name), hint))
     return found

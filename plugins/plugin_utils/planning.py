@@ -3,6 +3,7 @@
 import ipaddress
 import re
 import secrets
+import shlex
 import time
 
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.errors import Refusal
@@ -17,6 +18,12 @@ def default_job(target, now=None):
     return "{}-{}".format(stem[:40], time.strftime("%Y%m%d-%H%M%S", time.localtime(now)))
 
 
+def check_group(group):
+    """The inventory has a cluster at all."""
+    if not group:
+        raise Refusal("found no hosts in the group torch_nodes, expected the cluster's; name its inventory by -i inventory/...")
+
+
 def participants(group, play, reachable, allow_partial):
     """The hosts of the world, in inventory order.
 
@@ -29,6 +36,7 @@ def participants(group, play, reachable, allow_partial):
     Raises:
         Refusal: nobody is left, or somebody is missing unasked.
     """
+    check_group(group)
     if not play:
         raise Refusal("the play has no hosts, expected the group of the cluster; see the inventory and --limit")
     lost = [host for host in play if host not in reachable]
@@ -156,6 +164,24 @@ def specification(plan, host, per_host, python, state_dir, data_network):
         code_sha256=plan["shipped"]["code_sha256"],
     )
     return spec
+
+
+def hints(job, playbook, inventories):
+    """The commands that come back to a job and stop it, as the user typed the launch.
+
+    Args:
+        job: its name.
+        playbook: the launch's playbook as typed: a path, or a name like ``muster.cluster.launch``.
+        inventories: what was given by ``-i``; empty for the configured default.
+    """
+    if playbook.endswith("launch.yml"):
+        folder = playbook[: -len("launch.yml")]
+        stop = folder + ("stop.yml" if folder.endswith("playbooks/") else "playbooks/stop.yml")
+    else:
+        stop = "muster.cluster.stop"
+    words = ["ansible-playbook"] + [word for path in inventories for word in ("-i", path)]
+    again, end = (" ".join(map(shlex.quote, words + [book, "-e", "job=" + job])) for book in (playbook, stop))
+    return ["  Ctrl-C leaves it running", "  come back: " + again, "  stop it:   " + end]
 
 
 def public(plan):

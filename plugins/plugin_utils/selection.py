@@ -113,7 +113,7 @@ def _may_travel(name, root):
     return ".git" not in parts and not any(os.path.islink(path) for path in above)
 
 
-def choose(script, module, ship, stands, packaged):
+def choose(script, module, ship, stands, packaged, records=None):
     """What is shipped and from where.
 
     Args:
@@ -122,6 +122,7 @@ def choose(script, module, ship, stands, packaged):
         ship: patterns, or None.
         stands: folder in which the user stands.
         packaged: the project's ``files``.
+        records: folder of the launches' records, which no job needs.
 
     Returns:
         ``(root, names)``: an absolute folder and the sorted names of the files below it.
@@ -136,7 +137,7 @@ def choose(script, module, ship, stands, packaged):
         if ship is not None:
             names = []
         elif tree:
-            names = git_files(root)
+            names = [name for name in git_files(root) if not _below(os.path.join(root, name), records)]
         else:
             names = [os.path.basename(script)] if script else module_files(module, root)
     if ship is not None:
@@ -149,6 +150,21 @@ def choose(script, module, ship, stands, packaged):
             "ship".format(module, root)
         )
     return root, sorted(names)
+
+
+def _below(path, folder):
+    return folder is not None and path.startswith(os.path.realpath(folder) + os.sep)
+
+
+def check_chdir(chdir, names, root):
+    """A relative working folder is one of those that are shipped."""
+    if chdir and not os.path.isabs(chdir):
+        folder = os.path.normpath(chdir)
+        if folder != "." and not any(name.startswith(folder + "/") for name in names):
+            raise Refusal(
+                "chdir is {}, but nothing below a folder of that name is shipped from {}; correct it, or name it in "
+                "ship".format(shown(chdir), root)
+            )
 
 
 def _trusted_tree(start, ship):

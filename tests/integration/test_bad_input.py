@@ -13,7 +13,7 @@ FINE = "fine.py"
 
 def screen_of(cluster, *arguments, **environment):
     """Exit code and screen of ansible-playbook launch.yml as typed by a user."""
-    argv = [str(BIN / "ansible-playbook"), str(REPO / "launch.yml")]
+    argv = [str(BIN / "ansible-playbook"), str(REPO / "launch.yml"), "-e", "master_port={}".format(cluster.port)]
     for name, value in cluster.variables.items():
         argv += ["-e", "{}={}".format(name, value)]
     done = subprocess.run(
@@ -77,6 +77,7 @@ def assert_refused(cluster, rc, screen, *parts):
         (["-e", "script=fine.py", "-e", "max_restarts=-1"], ["max_restarts is -1"]),
         (["-e", "script=fine.py", "-e", "join_timeout=soon"], ["join_timeout is 'soon'"]),
         (["-e", "script=fine.py", "-e", "chdir=../.."], ["chdir is '../..'"]),
+        (["-e", "script=fine.py", "-e", "chdir=nothere"], ["chdir is 'nothere'", "nothing below a folder of that name"]),
         (["-e", "script=fine.py", "-e", "ship=nothing*"], ["ship names 'nothing*'", "matches nothing"]),
         (["-e", "script=fine.py", "--limit", "node1"], ["--limit leaves out node0", "allow_partial"]),
         (["-e", "script=fine.py", "-e", "muster_address=127.0.0.1"], ["node0 and node1 both have the address 127.0.0.1"]),
@@ -107,7 +108,7 @@ def test_port_is_held(cluster, offset):
     holder = subprocess.Popen([sys.executable, "-c", code])
     try:
         cluster.wait_for(lambda: listens(held), 10)
-        rc, screen = screen_of(cluster, "-e", "script=fine.py", "-e", "master_port={}".format(cluster.port))
+        rc, screen = screen_of(cluster, "-e", "script=fine.py")
     finally:
         holder.kill()
         holder.wait()
@@ -177,9 +178,8 @@ def test_another_job_under_the_name_of_a_running_one(cluster):
     assert first.rc == 0, first.stdout
     same = cluster.play(script="slow.py", job="f", wait=False)
     assert same.rc == 0 and ("Start torchrun on every node", "node0") not in same.changed()
-    port = "master_port={}".format(cluster.port)
     secret = '{"env": {"TOKEN": "hunter2"}, "script_args": ["--x"]}'
-    rc, screen = screen_of(cluster, "-e", "script=slow.py", "-e", "job=f", "-e", port, "-e", secret)
+    rc, screen = screen_of(cluster, "-e", "script=slow.py", "-e", "job=f", "-e", secret)
     assert rc != 0 and screen.count("launch refused:") == 1
     assert 'args ([], now ["--x"])' in screen and "env.TOKEN" in screen and "hunter2" not in screen
     assert cluster.read("node0", "f", "result.json") is None and len(cluster.processes()) >= 4
@@ -203,3 +203,14 @@ def test_unknown_job(cluster, playbook):
 def test_job_is_not_named(cluster, playbook):
     done = cluster.play("playbooks/{}.yml".format(playbook))
     assert done.rc != 0 and "write -e job=NAME" in done.messages()[0]
+
+
+@pytest.mark.parametrize("playbook", ["launch", "status", "stop", "logs"])
+def test_an_inventory_without_the_group(cluster, playbook):
+    """Ansible itself would skip everything and end with 0."""
+    inventory = cluster.folder / "empty.yml"
+    inventory.write_text("all:\n  hosts: {}\n")
+    name = "launch.yml" if playbook == "launch" else "playbooks/{}.yml".format(playbook)
+    done = cluster.play(name, inventory=inventory, job="f")
+    assert done.rc != 0 and len(done.messages()) == 1, done.stdout
+    assert "refused: found no hosts in the group torch_nodes" in done.messages()[0]

@@ -192,3 +192,42 @@ def test_a_killed_controller_leaves_no_secret(cluster):
         assert found == b""
     assert cluster.play("playbooks/stop.yml", job="z").rc == 0
     assert process.wait(30) != 0
+
+
+def test_coming_back_to_a_job_that_has_ended(cluster):
+    """Log, record, verdict and exit code, as if one had stayed; for a failed job too."""
+    (cluster.stand / "short.py").write_text("import sys, time\nprint('begun')\ntime.sleep(3)\nsys.exit(int(sys.argv[1]))\n")
+    for job, code in (("good", 0), ("bad", 3)):
+        assert cluster.play(script="short.py", script_args=[str(code)], job=job, wait=False).rc == 0
+        cluster.wait_for(lambda job=job: cluster.read("node0", job, "result.json"), 30)
+        back = cluster.play(job=job)
+        assert (back.rc == 0) == (code == 0), back.stdout
+        assert "job {} has ended on node0, node1".format(job) in back.stdout and "node0:0 | begun" in back.stdout
+        assert (cluster.runs / job / "node1" / "attempt-0" / "rank-1.log").exists()
+        assert json.loads((cluster.runs / job / "result.json").read_text())["outcome"] == ("finished" if code == 0 else "failed")
+    assert "ended with exit code 3" in back.messages()[0]
+
+
+def test_the_record_of_an_earlier_run_is_kept(cluster):
+    assert cluster.play(script="report.py", job="twice").rc == 0
+    first = json.loads((cluster.runs / "twice" / "plan.json").read_text())["run_id"]
+    assert cluster.play(script="report.py", job="twice", force=True).rc == 0
+    assert sorted(path.name for path in cluster.runs.iterdir()) == ["twice", "twice-" + first]
+
+
+def test_records_are_not_shipped(cluster):
+    """They lie untracked in the user's work tree and would grow with every launch."""
+    subprocess.run(["git", "init", "-q", str(cluster.stand)], check=True)
+    (cluster.stand / "runs" / "old").mkdir(parents=True)
+    (cluster.stand / "runs" / "old" / "result.json").write_text("{}")
+    cluster.variables["launch_runs_dir"] = "runs"
+    assert cluster.play(script="report.py", job="g").rc == 0
+    assert "runs" not in report(cluster, "g", 0)["files"] and "report.py" in report(cluster, "g", 0)["files"]
+
+
+def test_torchrun_leaves_no_folder_in_tmp(cluster):
+    """It would make one per start."""
+    tmp = cluster.folder / "tmp"
+    tmp.mkdir()
+    assert cluster.play(script="report.py", job="e", env={"TMPDIR": str(tmp)}).rc == 0
+    assert list(tmp.iterdir()) == []

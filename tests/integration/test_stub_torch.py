@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import REPO
 
 STUB = Path(__file__).parent / "stub_torch"
 SCRIPT = """
@@ -20,12 +21,12 @@ time.sleep(0 if len(sys.argv) == 1 else 60)
 
 def pythons():
     """This Python, and the oldest that nodes may have where it is installed."""
-    old = shutil.which("python3.8") or next(map(str, Path.home().glob(".pyenv/versions/3.8.*/bin/python")), None)
-    works = old and subprocess.run([old, "-c", ""], stderr=subprocess.DEVNULL, check=False).returncode == 0
-    return [sys.executable] + ([old] if works else [])
+    old = [shutil.which("python3.8"), *map(str, Path.home().glob(".pyenv/versions/3.8.*/bin/python"))]
+    check = [path for path in old if path and subprocess.run([path, "-c", ""], stderr=subprocess.DEVNULL).returncode == 0]
+    return [sys.executable] + check[:1]
 
 
-@pytest.fixture(params=pythons(), ids=lambda path: Path(path).name)
+@pytest.fixture(params=pythons(), ids=["this", "oldest"][: len(pythons())])
 def stub(request, cluster):
     """A prefix whose torch is the stub; returns `(python, folder of its torch)`."""
     prefix = cluster.folder / "prefix"
@@ -77,3 +78,38 @@ def test_nodes_with_different_torch_do_not_start(cluster, stub):
     assert len(done.messages()) == 1 and done.messages()[0].startswith(expected)
     assert not cluster.log("s", 0) and not cluster.log("s", 1)
     cluster.assert_nothing_left()
+
+
+def test_a_daemon_without_environment_does_not_outlive_its_job(cluster, stub):
+    """It forks twice, opens a session of its own and clears its environment; the job ends well."""
+    pid_file = cluster.folder / "daemon"
+    daemon = "import os, time; open({!r}, 'w').write(str(os.getpid())); time.sleep(60)".format(str(pid_file))
+    (cluster.stand / "daemon.py").write_text(
+        "import os, subprocess, sys, time\n"
+        "if os.environ['RANK'] == '0':\n"
+        "    subprocess.Popen([sys.executable, '-c', {!r}], env={{}}, start_new_session=True)\n"
+        "    while not (os.path.exists({!r}) and os.path.getsize({!r})): time.sleep(0.05)\n".format(
+            daemon, str(pid_file), str(pid_file)
+        )
+    )
+    done = cluster.play(script="daemon.py", job="s", muster_python=stub[0])
+    assert done.rc == 0, done.stdout
+    pid = int(pid_file.read_text())
+    assert not Path("/proc/{}".format(pid)).exists() or "Z" in Path("/proc/{}/stat".format(pid)).read_text()
+    cluster.assert_nothing_left()
+
+
+@pytest.mark.parametrize("folder", ["x/{{ inventory_hostname }}", "~/x/{{ inventory_hostname }}"])
+def test_a_state_folder_that_is_not_absolute(cluster, stub, folder):
+    cluster.variables["muster_state_dir"] = folder
+    done = cluster.play(script="stub.py", job="s", muster_python=stub[0])
+    assert done.rc != 0 and "launch refused: node0: muster_state_dir is" in done.messages()[0]
+
+
+def test_plans_of_killed_controllers_are_forgotten(cluster, stub):
+    """Killed between plan and start, a controller leaves key and environment; the next launch removes them."""
+    left = REPO / ".ansible" / "tmp" / "ansible-local-test" / "muster-4194305-x"  # no process can have that id
+    left.mkdir(parents=True, exist_ok=True)
+    assert cluster.play(script="stub.py", job="s", muster_python=stub[0]).rc == 0
+    assert not left.exists()
+    left.parent.rmdir()

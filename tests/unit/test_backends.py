@@ -104,7 +104,7 @@ def test_a_systemctl_that_fails_is_a_refusal_and_disarms(job):
     lock = job.lock()
     with pytest.raises(Refusal) as caught:
         backends.SystemdBackend(run=systemctl).start(job, lock)
-    told = "systemctl could not start muster@exp7.service: Failed to start muster@exp7.service: Access denied; install "
+    told = "systemctl could not start muster@exp7.service (Failed to start muster@exp7.service: Access denied); install "
     assert str(caught.value).startswith(told)
     assert not os.path.exists(job.at("armed")) and not job.locked()
     with pytest.raises(OSError):

@@ -207,3 +207,10 @@ def test_module_names_that_are_refused(name):
 def test_long_values_are_shown_short():
     assert checked.shown("x" * 500) == "'" + "x" * 56 + "..."
     assert checked.shown("x") == "'x'"
+
+
+@pytest.mark.parametrize("value", ["", "x/y", "~/muster", "./a", None, 3])
+def test_a_state_folder_is_absolute(value):
+    with pytest.raises(Refusal, match="expected an absolute path"):
+        checked.state_dir(value)
+    assert checked.state_dir("/var/lib/muster") == "/var/lib/muster"

@@ -18,11 +18,12 @@ PAIRS = [
     ("max-restarts", "0"),
     ("monitor-interval", "0.1"),
     ("start-method", "spawn"),
+    ("log-dir", "/jobs/exp7/run/attempt-1"),
 ]
 
 
 def test_options(make_spec):
-    assert commands.options(make_spec(), 2, 29502, "0a1b-1", 60.0) == PAIRS
+    assert commands.options(make_spec(), 2, 29502, "0a1b-1", 60.0, "/jobs/exp7/run/attempt-1") == PAIRS
 
 
 def test_options_that_this_torch_does_not_know_are_left_out():

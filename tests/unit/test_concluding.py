@@ -139,9 +139,9 @@ def test_how_a_stop_went():
         "n1": {"state": "finished"},
     }
     assert concluding.stopped("exp7", found) == [
-        "host  job   before    now",
-        "n0    exp7  running   stopped",
-        "n1    exp7  finished  finished",
+        "host  job   state",
+        "n0    exp7  stopped",
+        "n1    exp7  finished",
         "job exp7 stopped: stop",
     ]
 

@@ -304,3 +304,16 @@ def test_times_of_events_are_the_heads(make_spec):
         return good(rank, kind, fields)
 
     assert "rank 2 on n1" in course(make_spec(node_rank=0), plays)[0]["sentence"]
+
+
+@pytest.mark.parametrize(("closing", "expected"), [(None, "begin"), ("stop", "stop"), ("abort", "abort")])
+def test_who_joins_late_is_told_how_things_stand(make_spec, closing, expected):
+    async def run():
+        head = Head(make_spec(node_rank=0), lambda what, **fields: None, lambda attempt: None)
+        node = Node(head, 1, lambda *_: [])
+        head.channels, head.closing = {1: node}, closing
+        head.inbox.put_nowait((1, {"kind": "join"}))
+        await head.next(time.monotonic() + 1)
+        return node.heard
+
+    assert [kind for kind, _ in asyncio.run(run())] == [expected]

@@ -110,7 +110,7 @@ def test_only_the_owner_can_look_into_a_job(job):
 def test_a_new_run_puts_the_one_before_aside(job):
     write_result(job, outcome="failed")
     job.begin_run("run2")
-    assert job.result() is None and os.listdir(job.run) == ["run.json"]
+    assert job.result() is None and sorted(os.listdir(job.run)) == ["reserve", "run.json"]
     assert files.read_json(job.at("earlier", "run1", "result.json")) == {"outcome": "failed"}
     job.begin_run("run3")
     assert sorted(os.listdir(job.at("earlier"))) == ["run1", "run2"]

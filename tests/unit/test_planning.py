@@ -203,3 +203,19 @@ def test_loopback_and_other_addresses_do_not_mix():
 def test_one_address_written_in_two_ways():
     with pytest.raises(Refusal):
         planning.check_addresses(nodes("fd00::1", "fd00:0::1"))
+
+
+@pytest.mark.parametrize(
+    ("playbook", "inventories", "again", "stop"),
+    [
+        ("launch.yml", [], "ansible-playbook launch.yml -e job=x", "ansible-playbook playbooks/stop.yml -e job=x"),
+        ("../m/launch.yml", [], "ansible-playbook ../m/launch.yml -e job=x", "ansible-playbook ../m/playbooks/stop.yml -e job=x"),
+        ("playbooks/launch.yml", ["inventory/lab"], "ansible-playbook -i inventory/lab playbooks/launch.yml -e job=x",
+         "ansible-playbook -i inventory/lab playbooks/stop.yml -e job=x"),
+        ("muster.cluster.launch", ["my hosts"], "ansible-playbook -i 'my hosts' muster.cluster.launch -e job=x",
+         "ansible-playbook -i 'my hosts' muster.cluster.stop -e job=x"),
+    ],
+)  # fmt: skip
+def test_the_way_back_is_what_this_user_would_type(playbook, inventories, again, stop):
+    lines = planning.hints("x", playbook, inventories)
+    assert lines[1:] == ["  come back: " + again, "  stop it:   " + stop]

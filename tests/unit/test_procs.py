@@ -179,3 +179,32 @@ def test_a_child_dies_with_its_parent(spawn):
 def test_a_child_whose_parent_is_gone_already_ends(spawn):
     child = spawn([sys.executable, "-I", "-c", DIE.format("1 if os.getppid() != 1 else 2"), procs.__file__])
     assert child.wait(5) == 1
+
+
+ORPHANS = """
+import os, sys, time
+sys.path.insert(0, sys.argv[1])
+from muster_agent import procs
+procs.adopt_orphans()
+read, write = os.pipe()
+if os.fork() == 0:
+    if os.fork() == 0:
+        os.setsid()
+        os.write(write, str(os.getpid()).encode())
+        time.sleep(float(sys.argv[2]))
+    os._exit(0)
+daemon = int(os.read(read, 20))
+time.sleep(0.3)
+print(daemon in procs.descendants(os.getpid()), procs.stat(daemon)["ppid"] == os.getpid())
+procs.send(daemon, 9)
+time.sleep(0.1)
+procs.reap_adopted(None)
+print(procs.stat(daemon))
+"""
+
+
+def test_orphans_are_adopted_found_and_reaped(repo):
+    """A daemon that forks twice stays in sight, whatever its session and environment."""
+    argv = [sys.executable, "-c", ORPHANS, str(repo / "plugins" / "module_utils"), "30"]
+    done = subprocess.run(argv, stdout=subprocess.PIPE, check=True, timeout=20)
+    assert done.stdout.decode().split() == ["True", "True", "None"]

@@ -254,6 +254,7 @@ def test_sigterm_to_one_rank_stops_all_and_the_next_run_takes_the_next_step(
 
     second = run_ranks(tmp_path, *arguments, size=size, log=True)
     assert codes(second) == [0] * size
+    assert [rank.err for rank in first + second] == [""] * 2 * size
     assert f"resuming from kept/here.pt at epoch 1, step 6 of {steps}" in second[0].lines
     whole, last_epoch = uninterrupted[size]
     # The same samples in the same order, none twice; the same losses, so also weights, optimizer and dropout.

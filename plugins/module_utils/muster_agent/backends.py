@@ -70,13 +70,13 @@ class SystemdBackend:
             self._run(self.argv("reset-failed", jobdir.job), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             begin = self.argv("start", jobdir.job) + ["--no-block"]
             done = self._run(begin, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-            trouble = done.stdout.decode("utf-8", "replace").strip() if done.returncode else None
+            trouble = " ".join(done.stdout.decode("utf-8", "replace").split()) if done.returncode else None
         except OSError as error:
             trouble = str(error)
         if trouble is not None:
             jobdir.disarm()
             raise Refusal(
-                "systemctl could not start {}: {}; install that unit and let this user start it, or use supervision "
+                "systemctl could not start {} ({}); install that unit and let this user start it, or use supervision "
                 "self".format(self.unit_name(jobdir.job), trouble)
             )
 

@@ -156,6 +156,13 @@ def arguments(value):
     return items
 
 
+def state_dir(value):
+    """Muster's folder on a node: absolute, since nobody stands anywhere there."""
+    if not isinstance(value, str) or not value.startswith("/"):
+        raise Refusal("muster_state_dir is {}, expected an absolute path on the nodes; correct it".format(shown(value)))
+    return value
+
+
 def network(name, value):
     """A network in CIDR notation."""
     try:

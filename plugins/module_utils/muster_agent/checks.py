@@ -109,9 +109,7 @@ def disk(name, folder, needed):
 
 def state_folder(name, folder):
     """The state folder can be made and written by this user."""
-    existing = folder
-    while not os.path.exists(existing):
-        existing = os.path.dirname(existing)
+    existing = facts.existing(folder)
     if not os.path.isdir(existing) or not os.access(existing, os.W_OK | os.X_OK):
         raise Refusal(
             "{}: {} cannot be written by {}, expected a folder of its own; run site.yml or set muster_state_dir".format(

@@ -18,7 +18,7 @@ def entry(spec):
     return target + list(spec["args"])
 
 
-def options(spec, nproc, port, rdzv_id, timeout):
+def options(spec, nproc, port, rdzv_id, timeout, log_dir):
     """torchrun's options as ``(name, value)``; every one is given, so that no PET_* variable can change it.
 
     Args:
@@ -27,6 +27,7 @@ def options(spec, nproc, port, rdzv_id, timeout):
         port: this attempt's rendezvous port on the head.
         rdzv_id: this attempt's rendezvous id.
         timeout: seconds that the static rendezvous waits for the other nodes.
+        log_dir: where torchrun makes its own folders; without it they stay in /tmp for ever.
     """
     return [
         ("nnodes", str(len(spec["nodes"]))),
@@ -41,6 +42,7 @@ def options(spec, nproc, port, rdzv_id, timeout):
         ("max-restarts", "0"),
         ("monitor-interval", "0.1"),
         ("start-method", "spawn"),
+        ("log-dir", log_dir),
     ]
 
 
@@ -58,7 +60,7 @@ def argv(pairs, wrapper, python, spec):
 def by_hand(spec, nproc, python="python"):
     """The torchrun command that does the same by hand, quoted for a shell."""
     keep = ("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port")
-    pairs = options(spec, nproc, spec["master_port"], spec["job"], 60)
+    pairs = options(spec, nproc, spec["master_port"], spec["job"], 60, None)
     torchrun = os.path.join(os.path.dirname(python), "torchrun") if "/" in python else "torchrun"
     words = [torchrun] + ["--{}={}".format(name, value) for name, value in pairs if name in keep] + entry(spec)
     return " ".join(shlex.quote(word) for word in words)

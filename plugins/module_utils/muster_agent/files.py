@@ -27,6 +27,23 @@ def write_json(path, value, mode=0o600):
     write_atomic(path, json.dumps(value, indent=1, sort_keys=True) + "\n", mode)
 
 
+def reserve(path, size=65536):
+    """Keep room on the disk for the last words: a file of real bytes that :func:`write_last` gives back."""
+    with open(path, "wb") as stream:
+        stream.write(os.urandom(size))
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def write_last(path, value, reserved):
+    """Write JSON though the disk may be full: what was reserved goes first."""
+    try:
+        os.unlink(reserved)
+    except OSError:
+        pass
+    write_json(path, value)
+
+
 def read_json(path, default=None):
     """The JSON in ``path``, or ``default`` where there is no such file or no whole JSON in it."""
     try:

@@ -17,6 +17,8 @@ ENDED_SECONDS = 10.0
 # torch may be imported from a slow network disk.
 READY_SECONDS = 600.0
 FINISH_SECONDS = 3.0
+# Connections beyond one per node that may be open before they have shown the key; each may buffer a line.
+STRANGERS = 16
 
 
 class Verdict(Exception):
@@ -46,6 +48,10 @@ class Head:
         self.warnings = []
         self.world_size = None
         self.stop_reason = None
+        self.restarts = []
+        # What a node that joins late is told: nothing yet, "stop" or "abort", or the result.
+        self.closing, self.final, self.joined = None, None, set()
+        self.strangers = 0
         self._reset()
 
     def _reset(self):
@@ -67,23 +73,34 @@ class Head:
     async def _accept(self, reader, writer):
         channel = control.Channel(reader, writer, bytes.fromhex(self.spec["key"]), "head")
         rank = None
+        if self.strangers > self.count + STRANGERS:
+            writer.close()
+            return
+        self.strangers += 1
         try:
-            await channel.handshake()
-            first = await asyncio.wait_for(channel.receive(), control.HANDSHAKE_SECONDS)
+            try:
+                await channel.handshake()
+                first = await asyncio.wait_for(channel.receive(), control.HANDSHAKE_SECONDS)
+            finally:
+                self.strangers -= 1
             rank = first.get("node_rank")
             if first["kind"] != "join" or first.get("run_id") != self.spec["run_id"] or rank in self.channels:
                 self.note("refused", node_rank=rank)
                 rank = None
                 return
             self.channels[rank], self.seen[rank] = channel, time.monotonic()
-            await self.inbox.put((rank, first))
+            self.joined.add(rank)
+            if self.final is not None:
+                channel.send("finish", result=self.final)
+            else:
+                await self.inbox.put((rank, first))
             while True:
                 message = await channel.receive()
                 self.seen[rank] = time.monotonic()
                 if message["kind"] != "beat":
                     await self.inbox.put((rank, message))
-        except (control.Broken, asyncio.TimeoutError):
-            pass
+        except (control.Broken, asyncio.TimeoutError, asyncio.CancelledError):
+            pass  # cancelled where the job ends while a stranger is still at the door
         finally:
             channel.close()
             if rank is not None and self.channels.get(rank) is channel:
@@ -116,7 +133,7 @@ class Head:
         kind = message["kind"]
         if kind == "join":
             if rank in self.channels:  # it may have gone again
-                self.channels[rank].send("begin", attempt=self.attempt)
+                self.channels[rank].send(self.closing or "begin", attempt=self.attempt)
         elif kind == "stop":
             self.stop_reason = self.stop_reason or message["reason"]
             raise Verdict("stopped", message["reason"])
@@ -227,6 +244,7 @@ class Head:
     async def one_attempt(self):
         """One attempt from roll call to end: None for success, else the :class:`Verdict`."""
         self._reset()
+        self.closing = None
         self.save(self.attempt)
         try:
             self.tell("begin", attempt=self.attempt)
@@ -238,10 +256,12 @@ class Head:
             found = verdict
         if self.stop_reason:
             found.outcome = "stopped"
+            self.closing = "stop"
             self.tell("stop", attempt=self.attempt, reason=self.stop_reason)
             await self.gather_ends(self.spec["stop_grace"] + ENDED_SECONDS)
             return found
         self.note("first failure", attempt=self.attempt, sentence=found.sentence or causes.sentence(found.event))
+        self.closing = "abort"
         self.tell("abort", attempt=self.attempt)
         await self.gather_ends(ENDED_SECONDS)
         if found.sentence is None:
@@ -251,7 +271,7 @@ class Head:
 
     async def run(self):
         """All attempts; returns the job's result (see :func:`result`)."""
-        began, restarts = time.time(), []
+        began, restarts = time.time(), self.restarts
         while True:
             verdict = await self.one_attempt()
             again = verdict is not None and verdict.restartable and not self.stop_reason and not self.lost
@@ -304,9 +324,10 @@ class Head:
     async def finish(self, result):
         """Give everybody the result and wait, bounded, until they have gone."""
         self._beats.cancel()
+        self.final = result
         self.tell("finish", result=result)
         deadline = time.monotonic() + FINISH_SECONDS
-        while [rank for rank in self.channels if rank != 0] and time.monotonic() < deadline:
+        while time.monotonic() < deadline and (set(self.channels) - {0} or len(self.joined) < self.count):
             await asyncio.sleep(0.01)
         self._server.close()
 
@@ -323,9 +344,8 @@ def sentence(spec, outcome, verdict, restarts, world_size, seconds, spent=False)
     job = spec["job"]
     if outcome == "finished":
         again = " after {} restart{}".format(len(restarts), "" if len(restarts) == 1 else "s") if restarts else ""
-        return "job {} finished: every one of {} ranks ended with 0 in {:.1f} s{}".format(
-            job, world_size, seconds, again
-        )
+        who = "its one rank" if world_size == 1 else "every one of {} ranks".format(world_size)
+        return "job {} finished: {} ended with 0 in {:.1f} s{}".format(job, who, seconds, again)
     if outcome == "stopped":
         return "job {} stopped: {}".format(job, verdict.sentence)
     used_up = ""

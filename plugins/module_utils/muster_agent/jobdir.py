@@ -42,6 +42,8 @@ class JobDir:
 
     def create(self):
         """Make the folder, readable by its owner alone."""
+        # One by one: makedirs gives its mode to the last folder alone.
+        os.makedirs(self.state_dir, mode=0o755, exist_ok=True)
         os.makedirs(os.path.dirname(self.path), mode=0o755, exist_ok=True)
         os.makedirs(self.path, mode=0o700, exist_ok=True)
 
@@ -106,6 +108,10 @@ class JobDir:
         """The present run's result, or None while it runs."""
         return files.read_json(os.path.join(self.run, "result.json"))
 
+    def conclude(self, result):
+        """Write the run's result, its last word."""
+        files.write_last(os.path.join(self.run, "result.json"), result, os.path.join(self.run, "reserve"))
+
     def state(self):
         """What the agent last wrote of itself: ``phase``, ``attempt``, ``pid``, ``start``, ``since``."""
         return files.read_json(os.path.join(self.run, "state.json"), {})
@@ -156,6 +162,7 @@ class JobDir:
             os.rename(self.run, target)
         os.mkdir(self.run, 0o700)
         files.write_json(os.path.join(self.run, "run.json"), {"run_id": run_id})
+        files.reserve(os.path.join(self.run, "reserve"))
 
     def attempt_folder(self, attempt):
         """Folder of one attempt's logs."""

@@ -22,6 +22,8 @@ RECORD_BYTES = 4 * 1024 * 1024
 # How long an agent may take to begin, and to end beyond the grace of its ranks.
 READY_SECONDS = 10.0
 END_SECONDS = 15.0
+# An agent beats once a second; one that has not for so long hangs.
+FROZEN_SECONDS = 8.0
 
 
 def when(seconds):
@@ -63,6 +65,7 @@ def start(spec, sources, code=None, code_bytes=0, force=False, check=False, supe
     name = spec["nodes"][spec["node_rank"]]["name"]
     jobdir = JobDir(spec["state_dir"], spec["job"])
     status, different = known(jobdir, spec)
+    run_before = _run_id(jobdir)
     if status == "running" and not different:
         return {"changed": False, "state": "running", "attached": True, "job_dir": jobdir.path, "run_id": _run_id(jobdir)}
     if status == "running" and not force:
@@ -97,11 +100,12 @@ def start(spec, sources, code=None, code_bytes=0, force=False, check=False, supe
     fresh = not os.path.isdir(jobdir.path)
     jobdir.create()
     lock = jobdir.lock()
-    if lock is None:
+    if lock is None or _run_id(jobdir) != run_before:
+        if lock is not None:
+            os.close(lock)
         raise Refusal(
-            "{}: job {} is being started by somebody else at this moment; follow it with -e job={}".format(
-                name, spec["job"], spec["job"]
-            )
+            "{}: job {} is being started by somebody else at this moment; follow it with -e job={}, or launch again if it "
+            "does not appear".format(name, spec["job"], spec["job"])
         )
     try:
         if code is not None:
@@ -156,7 +160,7 @@ def stop(state_dir, job, reason="stop"):
     armed, running = jobdir.disarm(), jobdir.locked()
     if running:
         _ask_to_stop(jobdir, reason)
-        if not jobdir.wait_unlocked(float((jobdir.spec() or {}).get("stop_grace", 30)) + END_SECONDS):
+        if not _wait_for_the_end(jobdir, float((jobdir.spec() or {}).get("stop_grace", 30)) + END_SECONDS):
             _kill_agent(jobdir)
     _sweep(jobdir)
     return {"changed": running or armed, "state": jobdir.status(), "sentence": (jobdir.result() or {}).get("sentence")}
@@ -168,11 +172,27 @@ def _ask_to_stop(jobdir, reason):
     while jobdir.locked() and time.monotonic() < deadline:
         pid = jobdir.agent_pid()
         if pid and jobdir.state():  # it has taken its signals over before it wrote that
-            files.write_json(os.path.join(jobdir.run, "stop.json"), {"reason": reason})
+            try:
+                files.write_json(os.path.join(jobdir.run, "stop.json"), {"reason": reason})
+            except OSError:
+                pass  # the reason is a nicety; a full disk must not keep a job from being stopped
             procs.send(pid, signal.SIGTERM)
             return
         time.sleep(0.05)
     _kill_agent(jobdir)
+
+
+def _wait_for_the_end(jobdir, bound):
+    """Whether the agent ended within ``bound`` seconds; one that shows no life is not waited for that long."""
+    deadline, beat, seen = time.monotonic() + bound, None, time.monotonic()
+    while time.monotonic() < deadline:
+        if jobdir.wait_unlocked(0.5):
+            return True
+        if jobdir.last_beat() != beat:
+            beat, seen = jobdir.last_beat(), time.monotonic()
+        elif time.monotonic() - seen > FROZEN_SECONDS:
+            return False
+    return False
 
 
 def _kill_agent(jobdir):
@@ -313,6 +333,7 @@ def tail(state_dir, job, offsets, wait=5.0, parent=None):
         "result": jobdir.result() if done else None,
         "phase": jobdir.state().get("phase"),
         "attempt": jobdir.state().get("attempt", 0),
+        "restarts": jobdir.state().get("restarts", []),
         "beat": jobdir.last_beat(),
     }
 

@@ -7,6 +7,7 @@ import signal
 import time
 
 PR_SET_PDEATHSIG = 1
+PR_SET_CHILD_SUBREAPER = 36
 # Every process of a job carries these, so that leftovers are found whatever their parent. Both tell nodes apart that
 # share a machine: a run is "<run id>/<node rank>", a folder belongs to one node.
 RUN_VARIABLE = "MUSTER_RUN"
@@ -18,6 +19,33 @@ def die_with_parent(parent):
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         os._exit(1)
+
+
+def adopt_orphans():
+    """Become the parent of every descendant whose own parent ends, so that none gets out of sight."""
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap_adopted(own):
+    """Reap adopted children that have ended; ``own`` is the child that somebody else waits for."""
+    for pid in pids():
+        found = stat(pid)
+        if found and found["ppid"] == os.getpid() and found["state"] == "Z" and pid != own:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                continue
+
+
+def descendants(root):
+    """Ids of all processes below ``root``, zombies included."""
+    parents = {pid: found["ppid"] for pid, found in ((pid, stat(pid)) for pid in pids()) if found}
+    below, grown = {root}, True
+    while grown:
+        more = {pid for pid, parent in parents.items() if parent in below} - below
+        grown = bool(more)
+        below |= more
+    return sorted(below - {root})
 
 
 def parse_stat(text):
@@ -125,10 +153,27 @@ def user_name(uid):
         return "uid {}".format(uid)
 
 
+def job_of(pid):
+    """Name of the Muster job to which a process belongs, or None."""
+    try:
+        with open("/proc/{}/cmdline".format(pid), "rb") as stream:
+            words = stream.read().decode("utf-8", "replace").split("\0")
+        with open("/proc/{}/environ".format(pid), "rb") as stream:
+            environ = parse_environ(stream.read())
+    except OSError:
+        return None
+    if "run" in words and words[words.index("run") - 1].endswith("/muster_agent"):
+        return words[words.index("run") + 2]
+    return environ.get("MUSTER_JOB")
+
+
 def describe(pid):
     """``pid 12 (alice: python train.py)`` for a message."""
     try:
         owner = user_name(os.stat("/proc/{}".format(pid)).st_uid)
     except OSError:
         return "pid {}".format(pid)
+    job = job_of(pid)
+    if job:
+        return "pid {} ({}: Muster's job {})".format(pid, owner, job)
     return "pid {} ({}: {})".format(pid, owner, command_line(pid) or "?")

@@ -20,6 +20,8 @@ from .jobdir import JobDir
 ECHO_SECONDS = 0.7
 LOG_BYTES = 64 * 1024
 CONNECT_SECONDS = 0.1
+# A stop that comes before the head can be reached is brought to it, if it comes up within this time.
+STOP_SECONDS = 5.0
 
 
 class HeadGone(Exception):
@@ -40,7 +42,6 @@ class Attempt:
         self.process = None
         self.exits, self.events = {}, []
         self.ranks = []
-        self.began = time.time()
         self.running = self.over = self.stopping = False
         self.oom_kills = facts.oom_kills()
         self._tasks = []
@@ -49,6 +50,7 @@ class Attempt:
         """Start the child, which imports torch at once and then waits for :meth:`go`."""
         os.makedirs(self.folder, mode=0o700, exist_ok=True)
         supervisor = self.supervisor
+        os.makedirs(supervisor.jobdir.work, mode=0o700, exist_ok=True)  # a job may have removed it
         read_end, write_end = os.pipe()
         log = os.open(os.path.join(self.folder, "torchrun.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
         env = supervisor.environment({"attempt": self.number, "nproc": supervisor.spec["nproc"], "share": 1})
@@ -123,6 +125,8 @@ class Attempt:
     def _rank_ended(self, message):
         """A rank's exit, from whichever source saw it first."""
         record = self.records().get(message["pid"])
+        if record is None and message.get("local_rank") is not None and self.ranks:  # it ended before it could write one
+            record = {"rank": self.ranks[message["local_rank"]], "local_rank": message["local_rank"]}
         if record is None or record["rank"] in self.exits or self.over:
             return
         rank = record["rank"]
@@ -172,7 +176,7 @@ class Attempt:
         supervisor, spec = self.supervisor, self.supervisor.spec
         nproc = spec["nproc"]
         self.ranks = list(range(message["offset"], message["offset"] + nproc))
-        pairs = commands.options(spec, nproc, message["port"], message["rdzv_id"], spec["join_timeout"])
+        pairs = commands.options(spec, nproc, message["port"], message["rdzv_id"], spec["join_timeout"], self.folder)
         wrapper = [sys.executable, "-I", "-S", supervisor.agent, "rank"]
         argv = commands.argv(commands.known_only(pairs, self.flags), wrapper, spec["python"], spec)
         env = supervisor.environment({"attempt": self.number, "nproc": nproc, "share": message["share"]})
@@ -204,7 +208,7 @@ class Attempt:
             "attempt": self.number,
             "ranks": self.ranks,
             "exits": {str(rank): status for rank, status in self.exits.items()},
-            "seconds": round(time.time() - self.began, 3),
+            "seconds": round(time.time() - self.supervisor.since, 3),
         }
 
     async def stop(self, grace):
@@ -232,7 +236,11 @@ class Attempt:
         spec = self.supervisor.spec
         value = "{}/{}".format(spec["run_id"], spec["node_rank"])
         deadline = time.monotonic() + 5.0
-        while procs.sweep(procs.RUN_VARIABLE, value, 0.0) and time.monotonic() < deadline:
+        while time.monotonic() < deadline:
+            # By descent as well: a daemon may have cleared its environment.
+            below = [pid for pid in procs.descendants(os.getpid()) if procs.send(pid, signal.SIGKILL) and procs.alive(pid)]
+            if not procs.sweep(procs.RUN_VARIABLE, value, 0.0) and not below:
+                break
             await asyncio.sleep(0.02)
         if self.process is not None:
             await self.process.wait()
@@ -257,7 +265,7 @@ class Supervisor:
             # The ranks start outside the shipped copy, so it must be named.
             self.spec["script"] = self.spec["script"] and os.path.join(jobdir.work, self.spec["script"])
             self.spec["env"] = dict({"PYTHONPATH": jobdir.work}, **self.spec["env"])
-        self.channel = self.attempt = None
+        self.channel = self.attempt = self.head = None
         self.heard = time.monotonic()
         self.since = time.time()
         self._stop = None
@@ -277,7 +285,15 @@ class Supervisor:
         """Write what this agent is doing, for status, tail and stop."""
         own = procs.stat(os.getpid()) or {}
         kept = {"phase": phase, "pid": os.getpid(), "start": own.get("start"), "since": self.since, "attempt": 0}
-        files.write_json(os.path.join(self.jobdir.run, "state.json"), dict(kept, **fields))
+        kept["restarts"] = self.head.restarts if self.head else []
+        self._tell_disk("state.json", dict(kept, **fields))
+
+    def _tell_disk(self, name, value):
+        """Write for whoever looks; a full disk must not end a training that still runs."""
+        try:
+            files.write_json(os.path.join(self.jobdir.run, name), value)
+        except OSError as error:
+            print("{} cannot be written: {}".format(name, error), file=sys.stderr)
 
     def send(self, kind, **fields):
         """Send to the head; what there is to say before the first ``begin`` waits until this node's hello is out."""
@@ -290,6 +306,7 @@ class Supervisor:
         """SIGTERM has come: have the head stop the job on every node."""
         asked = files.read_json(os.path.join(self.jobdir.run, "stop.json"), {})
         self._stop = asked.get("reason") or "a SIGTERM to its agent on {}".format(self.name)
+        self._stop_at = time.monotonic()
         if self.channel is not None:
             self.channel.send("stop", reason=self._stop)
 
@@ -308,7 +325,7 @@ class Supervisor:
                 channel.send("join", node_rank=self.spec["node_rank"], run_id=self.spec["run_id"])
                 return channel
             except (OSError, control.Broken, asyncio.TimeoutError) as error:
-                if self._stop:
+                if self._stop and time.monotonic() > self._stop_at + STOP_SECONDS:
                     raise HeadGone("the job was stopped before it began") from None
                 if time.monotonic() > deadline:
                     raise HeadGone(
@@ -324,6 +341,7 @@ class Supervisor:
         """Beat for whoever watches this node's files."""
         while True:
             self.jobdir.beat()
+            procs.reap_adopted(self.attempt.process.pid if self.attempt and self.attempt.process else None)
             await asyncio.sleep(BEAT_SECONDS)
 
     async def watch_head(self):
@@ -353,7 +371,7 @@ class Supervisor:
         if os.path.isfile(script):
             with open(script, "rb") as stream:
                 told["script_sha256"] = hashlib.sha256(stream.read()).hexdigest()
-        files.write_json(os.path.join(self.jobdir.run, "facts.json"), told)
+        self._tell_disk("facts.json", told)
         return told
 
     async def probe(self, targets):
@@ -422,6 +440,7 @@ class Supervisor:
                 else:
                     await self.attempt.end()
                 self.jobdir.note("stopped", attempt=message["attempt"])
+                self._unsent = None  # a hello is not asked for any more
                 self.send("ended", events=self.attempt.events, **self.attempt.summary())
             elif kind == "finish":
                 return message["result"]
@@ -460,14 +479,14 @@ class Supervisor:
         self._listener, self.silent = None, False
         self.state("roll call")
         beats = asyncio.ensure_future(self.show_life())
-        head = watcher = None
+        watcher = None
         try:
             self.attempt = Attempt(self, 0)
             await self.attempt.spawn()
             if self.spec["node_rank"] == 0:
-                head = Head(self.spec, self.jobdir.note, lambda number: self.state("roll call", attempt=number))
-                await head.serve()
-                leading = asyncio.ensure_future(self.lead(head))
+                self.head = Head(self.spec, self.jobdir.note, lambda number: self.state("roll call", attempt=number))
+                await self.head.serve()
+                leading = asyncio.ensure_future(self.lead(self.head))
             self.channel = await self.connect()
             self.heard = time.monotonic()
             watcher = asyncio.ensure_future(self.watch_head())
@@ -484,10 +503,10 @@ class Supervisor:
         if self.attempt:
             await self.attempt.end()
         self.jobdir.note("ended", outcome=result["outcome"])
-        files.write_json(os.path.join(self.jobdir.run, "result.json"), result)
+        self.jobdir.conclude(result)
         if self.channel:
             self.channel.close()
-        if head:
+        if self.head:
             await asyncio.wait_for(leading, 10)
         return 0
 
@@ -504,6 +523,7 @@ class Supervisor:
 def main(state_dir, job, lock):
     """Run the agent of ``job`` until the job has ended; ``lock`` is the inherited descriptor of its lock, or None."""
     os.umask(0o077)
+    procs.adopt_orphans()
     jobdir = JobDir(state_dir, job)
     held = jobdir.lock() if lock is None else lock
     if held is None:
@@ -516,7 +536,10 @@ def main(state_dir, job, lock):
     try:
         asyncio.run(Supervisor(jobdir).run())
     except Exception as error:  # the last word of an agent: a job must never end without a sentence
-        files.write_json(os.path.join(jobdir.run, "result.json"), broken(jobdir.spec(), error))
+        try:
+            jobdir.conclude(broken(jobdir.spec(), error))
+        except OSError:
+            pass  # the first error is the one to be read in agent.log
         raise
     finally:
         jobdir.disarm()

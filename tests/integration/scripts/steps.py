@@ -16,4 +16,5 @@ for _ in range(int(float(sys.argv[1]) * 20)):
     optimizer.step()
     time.sleep(0.05)
 print("done")
+del model, optimizer  # before the group: torch may hang at exit where a DDP model outlives it
 dist.destroy_process_group()
