@@ -30,6 +30,7 @@ class ActionModule(ActionBase):
             lines = concluding.stopped(str(job), found)
         else:
             lines = screen.table(concluding.status_rows(found, str(job) if job else None, when))
+            lines += concluding.unasked_lines(found)
         for line in lines:
             display.display(line)
         return dict(result, msg="\n".join(lines))

@@ -4,7 +4,7 @@ import os
 
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import causes, files
 
-from . import screen
+from . import screen, unreachable
 
 
 def refusal(starts):
@@ -106,7 +106,7 @@ def quoted(cause):
 def unasked(host, answer):
     """Why a host did not answer a module's task, or None."""
     if answer.get("unreachable"):
-        return "{} is unreachable: {}".format(host, " ".join(str(answer.get("msg", "")).split()))
+        return "{} is unreachable: {}".format(host, unreachable.explain(str(answer.get("msg", ""))))
     if answer.get("failed"):
         return "{}: {}".format(host, answer.get("msg"))
     return None if answer else "{} was not asked".format(host)
@@ -114,7 +114,7 @@ def unasked(host, answer):
 
 def stop_refusal(job, found):
     """The sentence of a stop that could not do its work everywhere, or None; ``found`` maps hosts to answers."""
-    troubles = [text for text in (unasked(host, answer) for host, answer in found.items()) if text]
+    troubles = unasked_lines(found)
     if troubles:
         return "stop failed: {}; what ran of job {} there may still run".format("; ".join(troubles), job)
     if all(answer["state"] == "absent" for answer in found.values()):
@@ -131,13 +131,17 @@ def stopped(job, found):
     return screen.table(rows) + ([told] if told else [])
 
 
+def unasked_lines(found):
+    """One sentence for every host that did not answer."""
+    return [text for text in (unasked(host, answer) for host, answer in found.items()) if text]
+
+
 def status_rows(found, job, when):
     """Rows of the status table; ``when`` formats seconds since the epoch."""
     rows = [("job", "host", "node rank", "ranks", "state", "restarts", "since", "by")]
     for host, answer in found.items():
-        trouble = unasked(host, answer)
-        if trouble:
-            rows.append((job or "?", host, "-", "-", trouble, "-", "-", "-"))
+        if unasked(host, answer):
+            rows.append((job or "?", host, "-", "-", "unknown", "-", "-", "-"))
             continue
         for name, known in sorted(answer["jobs"].items()):
             if known["state"] == "absent":

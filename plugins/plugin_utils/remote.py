@@ -8,6 +8,8 @@ import shlex
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import cli
 
+from . import unreachable
+
 AGENT = os.path.join(os.path.dirname(os.path.dirname(__file__)), "module_utils", "muster_agent")
 
 # Reads one JSON line, the agent's sources and, for a start, a tar; imports the agent from memory and does the request.
@@ -101,11 +103,12 @@ def ask(action, python, command, stdin=None):
     try:
         result = action._low_level_execute_command(command, sudoable=True, in_data=stdin)
     except AnsibleConnectionFailure as error:
-        raise NodeError("is unreachable: {}".format(" ".join(str(error).split())), unreachable=True) from None
+        raise NodeError("is unreachable: {}".format(unreachable.explain(str(error))), unreachable=True) from None
     answer = parse_answer(result.get("stdout") or "")
     if answer is None:
         if result.get("rc") == 255:
-            raise NodeError("is unreachable: {}".format(explain(python, result)), unreachable=True)
+            told = unreachable.explain(result.get("stderr") or "the connection ended without a word")
+            raise NodeError("is unreachable: {}".format(told), unreachable=True)
         raise NodeError(explain(python, result))
     return answer
 

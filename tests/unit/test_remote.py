@@ -100,7 +100,7 @@ def test_a_request_is_one_command_with_everything_on_its_stdin():
             True,
             "is unreachable: Failed to connect: no route",
         ),
-        ({"rc": 255, "stdout": "", "stderr": "mux: broken pipe"}, True, "is unreachable: " + PYTHON),
+        ({"rc": 255, "stdout": "", "stderr": "mux: broken pipe"}, True, "is unreachable: mux: broken pipe"),
         ({"rc": 1, "stdout": "x", "stderr": ""}, False, PYTHON + " gave no answer (exit code 1): x"),
     ],
 )
