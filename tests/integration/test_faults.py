@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import JOB_PYTHON
+from conftest import JOB_PYTHON, REPO
 
 FAULT = "fault.py"
 # From the fault to the end of the command; a wide bound for a loaded machine, the figures are the benchmark's.
@@ -136,8 +136,8 @@ def test_controller_goes_during_follow(cluster, number):
     process = cluster.begin(script=str(script), job="f")
     cluster.wait_for(lambda: "step 3" in process.screen.read_text())
     screen = process.screen.read_text()
-    assert "come back: ansible-playbook launch.yml -e job=f" in screen
-    assert "stop it:   ansible-playbook playbooks/stop.yml -e job=f" in screen
+    assert "come back: ansible-playbook {}/launch.yml -e job=f\n".format(REPO) in screen
+    assert "stop it:   ansible-playbook {}/playbooks/stop.yml -e job=f\n".format(REPO) in screen
     if number == signal.SIGINT:
         os.killpg(process.pid, number)  # as a terminal does
     else:
