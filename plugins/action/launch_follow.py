@@ -11,8 +11,8 @@ from ansible.utils.display import Display
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.files import write_json
 from ansible_collections.muster.cluster.plugins.plugin_utils import concluding, planning, remote, screen
 
-# A poll waits on the node; the next one begins no sooner than this after the last, so that it costs the job nothing.
-PACE_SECONDS = 0.4
+# A poll waits on the node, for lines and a little longer; the next one begins no sooner than this after the last.
+PACE_SECONDS = 0.3
 WAIT_SECONDS = 5.0
 # A node that cannot be asked may come back; after this the follower gives up, and the job lives on.
 LOST_SECONDS = 120.0

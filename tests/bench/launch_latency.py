@@ -24,6 +24,7 @@ REPO = Path(__file__).resolve().parents[2]
 BIN = Path(sys.executable).parent
 TORCHRUN = REPO / ".muster" / "env" / "bin" / "torchrun"
 SCRIPTS = REPO / "tests" / "integration" / "scripts"
+DIGITS = REPO / "files" / "digits.csv.gz"
 PORT = 28500
 ENVIRONMENT = dict(os.environ, ANSIBLE_CONFIG=str(REPO / "ansible.cfg"), ANSIBLE_NOCOLOR="1")
 
@@ -81,7 +82,7 @@ def against_bare(folder, pairs, script, *arguments):
         if number:
             mine.append(pair[0])
             theirs.append(pair[1])
-    name = " ".join((script, *arguments))
+    name = " ".join((script, *arguments[:1]))
     print(shown("launch.yml, " + name, mine))
     print(shown("bare torchrun, " + name, theirs))
     ratios = [one / other for one, other in zip(mine, theirs, strict=True)]
@@ -121,9 +122,10 @@ def main():
     print("{}, {} cores, {}, Python {}".format(*machine))
     with tempfile.TemporaryDirectory(prefix="muster-bench-") as name:
         folder = Path(name)
-        for path in (*SCRIPTS.glob("*.py"), REPO / "files" / "train.py", REPO / "files" / "digits.csv.gz"):
+        for path in (*SCRIPTS.glob("*.py"), REPO / "files" / "train.py"):
             (folder / path.name).write_bytes(path.read_bytes())
-        against_bare(folder, pairs, "steps.py", "3")
+        for script, *arguments in (("steps.py", "0"), ("steps.py", "3"), ("train.py", "--no-resume", "--data", str(DIGITS))):
+            against_bare(folder, pairs, script, *arguments)
         for peers in ("idle", "collective"):
             to_the_cause(folder, pairs, peers)
         site = [str(BIN / "ansible-playbook"), str(REPO / "site.yml")]

@@ -19,6 +19,8 @@ from .jobdir import JobDir
 # At most so many bytes of logs in one answer of tail, and of one log in a record.
 TAIL_BYTES = 512 * 1024
 RECORD_BYTES = 4 * 1024 * 1024
+# How long tail waits for more once there is something new: the longest that a line is late, and the pace of its asker.
+LINGER_SECONDS = 0.4
 # How long an agent may take to begin, and to end beyond the grace of its ranks.
 READY_SECONDS = 10.0
 END_SECONDS = 15.0
@@ -302,6 +304,13 @@ def new_bytes(jobdir, offsets, limit=TAIL_BYTES):
     return found
 
 
+def has_new_bytes(jobdir, offsets):
+    """Whether :func:`new_bytes` would give any."""
+    return any(
+        os.path.getsize(path) != offsets.get("{}/{}".format(attempt, rank), 0) for attempt, rank, path in jobdir.rank_logs()
+    )
+
+
 def tail(state_dir, job, offsets, wait=5.0, parent=None):
     """New log bytes and the state, waiting up to ``wait`` seconds for either to be new.
 
@@ -317,17 +326,21 @@ def tail(state_dir, job, offsets, wait=5.0, parent=None):
     """
     jobdir = JobDir(state_dir, job)
     deadline = time.monotonic() + wait
+    lingering = False
     while True:
         # The state first: bytes that were written before a job ended are then never missed.
         status = jobdir.status()
-        chunks = new_bytes(jobdir, offsets)
         done = status != "running"
-        if chunks or done or time.monotonic() >= deadline or (parent and os.getppid() != parent):
+        if done or time.monotonic() >= deadline or (parent and os.getppid() != parent):
             break
-        time.sleep(0.1)
+        if not lingering and has_new_bytes(jobdir, offsets):
+            # More lines come with the first; the asker need not pause between its calls then, nor miss the end.
+            lingering, deadline = True, min(deadline, time.monotonic() + LINGER_SECONDS)
+        time.sleep(0.05)
+    chunks = new_bytes(jobdir, offsets)
     return {
         "state": status,
-        "done": done and not chunks,
+        "done": done and not has_new_bytes(jobdir, offsets),
         "chunks": chunks,
         "offsets": offsets,
         "result": jobdir.result() if done else None,
