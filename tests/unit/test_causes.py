@@ -274,7 +274,7 @@ WHO = "rank 1 on n2"
         (dict(error=raised("AssertionError", ""), code=1), WHO + ", train.py:41: AssertionError"),
         (dict(code=3, last_line="bye"), WHO + ' ended with exit code 3 without a traceback; its last line was "bye"'),
         (dict(code=3, last_line=""), WHO + " ended with exit code 3 and printed nothing"),
-        (dict(signal=11, last_line="x"), WHO + " was killed by SIGSEGV (signal 11)"),
+        (dict(signal=11, last_line="x"), WHO + ' was killed by SIGSEGV (signal 11); its last line was "x"'),
         (dict(signal=9), WHO + " was killed by SIGKILL (signal 9), not by Muster; look for who did, the kernel's "
          "memory killer included"),
         (dict(signal=9, oom=True), WHO + " was killed for memory by the kernel (SIGKILL); give it less to hold or the "

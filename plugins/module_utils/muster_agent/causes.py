@@ -172,6 +172,8 @@ def sentence(event):
             text += " after " + _raised(event["error"])
         elif event["signal"] == SIGKILL:
             text += ", not by Muster; look for who did, the kernel's memory killer included"
+        elif event.get("last_line"):
+            text += '; its last line was "{}"'.format(event["last_line"])
         return text
     error = event.get("error")
     if error:

@@ -1,6 +1,7 @@
 """Ten steps with a checkpoint each, broadcast from rank 0; rank 1 fails at step 5 of the first attempt."""
 
 import os
+import sys
 
 import torch
 import torch.distributed as dist
@@ -22,3 +23,5 @@ while step.item() < 10:
         torch.save(step, "step.tmp")
         os.replace("step.tmp", "step.pt")
 dist.destroy_process_group()
+sys.stdout.flush()
+os._exit(0)  # torch may abort while Python takes itself down

@@ -1,5 +1,6 @@
 """A short DDP training on random data: N seconds of steps, for measuring what is around them."""
 
+import os
 import sys
 import time
 
@@ -18,3 +19,5 @@ for _ in range(int(float(sys.argv[1]) * 20)):
 print("done")
 del model, optimizer  # before the group: torch may hang at exit where a DDP model outlives it
 dist.destroy_process_group()
+sys.stdout.flush()
+os._exit(0)  # torch may abort while Python takes itself down
