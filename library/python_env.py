@@ -209,14 +209,14 @@ details:
   returned: failure, when there is any
 """
 
-import os  # noqa: E402
-from typing import Any  # noqa: E402
+import os
+from typing import Any
 
-from ansible.module_utils.basic import AnsibleModule  # noqa: E402
-from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import facts  # noqa: E402
-from ansible_collections.muster.cluster.plugins.module_utils.python_env.complaints import Fault, redact  # noqa: E402
-from ansible_collections.muster.cluster.plugins.module_utils.python_env.environment import Environment  # noqa: E402
-from ansible_collections.muster.cluster.plugins.module_utils.python_env.requirements import changes, pinned  # noqa: E402
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import facts
+from ansible_collections.muster.cluster.plugins.module_utils.python_env.complaints import Fault, redact
+from ansible_collections.muster.cluster.plugins.module_utils.python_env.environment import Environment
+from ansible_collections.muster.cluster.plugins.module_utils.python_env.requirements import changes, pinned
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "prefix": {"type": "path", "required": True},

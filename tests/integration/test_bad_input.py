@@ -214,3 +214,19 @@ def test_an_inventory_without_the_group(cluster, playbook):
     done = cluster.play(name, inventory=inventory, job="f")
     assert done.rc != 0 and len(done.messages()) == 1, done.stdout
     assert "refused: found no hosts in the group torch_nodes" in done.messages()[0]
+
+
+@pytest.mark.parametrize(("keyword", "part"), [("serial: 1", "the play has serial"), ("strategy: free", "strategy is free")])
+def test_plays_that_would_start_the_nodes_one_by_one(cluster, keyword, part):
+    """Somebody's own play around the role."""
+    (cluster.stand / "fine.py").write_text("print('fine')\n")
+    book = cluster.folder / "own-launch.yml"
+    book.write_text(
+        "- hosts: torch_nodes\n  gather_facts: false\n  {}\n  tasks:\n"
+        "    - ansible.builtin.import_role: {{name: muster.cluster.launch}}\n"
+        "      vars: {{launch_group: \"{{{{ groups['torch_nodes'] }}}}\"}}\n".format(keyword)
+    )
+    done = cluster.play(str(book), script="fine.py", job="f")
+    assert done.rc != 0 and done.messages(), done.stdout
+    assert all(message.startswith("launch refused: ") and part in message for message in done.messages())
+    assert cluster.processes() == [] and not list(cluster.state.glob("*/jobs/*"))

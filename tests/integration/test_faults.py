@@ -19,6 +19,13 @@ def begun(cluster, job, rank):
     return "World Size" in cluster.log(job, rank)
 
 
+def in_training(cluster, *arguments):
+    """A launch of job f that has begun on both nodes; its ranks go on for two minutes."""
+    process = cluster.begin(script=FAULT, script_args=list(arguments), job="f")
+    cluster.wait_for(lambda: begun(cluster, "f", 0) and begun(cluster, "f", 1))
+    return process
+
+
 def end_of(cluster, process, bound=BOUND):
     """Exit code and screen of a launch that must end within ``bound`` seconds."""
     try:
@@ -70,8 +77,7 @@ def test_rank_fails(cluster, mode, peers, expected, rank):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_rank_is_killed_from_outside(cluster, rank):
-    process = cluster.begin(script=FAULT, script_args=["none", "9"], job="f")
-    cluster.wait_for(lambda: begun(cluster, "f", 0) and begun(cluster, "f", 1))
+    process = in_training(cluster, "none", "9")
     os.kill(cluster.rank_pid("f", rank), signal.SIGKILL)
     rc, screen = end_of(cluster, process)
     assert rc != 0
@@ -82,8 +88,7 @@ def test_rank_is_killed_from_outside(cluster, rank):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_agent_is_killed(cluster, rank):
-    process = cluster.begin(script=FAULT, script_args=["none", "9", "collective"], job="f")
-    cluster.wait_for(lambda: begun(cluster, "f", 0) and begun(cluster, "f", 1))
+    process = in_training(cluster, "none", "9", "collective")
     host = cluster.hosts[rank]
     os.kill(cluster.read(host, "f", "state.json")["pid"], signal.SIGKILL)
     rc, screen = end_of(cluster, process)
@@ -95,8 +100,7 @@ def test_agent_is_killed(cluster, rank):
 
 @pytest.mark.parametrize("rank", [0, 1])
 def test_torchrun_is_killed(cluster, rank):
-    process = cluster.begin(script=FAULT, script_args=["none", "9", "collective"], job="f")
-    cluster.wait_for(lambda: begun(cluster, "f", 0) and begun(cluster, "f", 1))
+    process = in_training(cluster, "none", "9", "collective")
     with open("/proc/{}/stat".format(cluster.rank_pid("f", rank)), encoding="utf-8") as stream:
         torchrun = int(stream.read().rpartition(")")[2].split()[1])
     os.kill(torchrun, signal.SIGKILL)

@@ -28,7 +28,7 @@ SYNTAX = re.compile(r"^(?:SyntaxError|IndentationError|TabError): ")
 STRAY_LINES = 3
 # torch marks the lines of an uncaught exception, once there is a process group.
 RANK_MARK = re.compile(r"^\[rank\d+\]: ?")
-SIGKILL, SIGTERM = int(signals.SIGKILL), int(signals.SIGTERM)
+SIGKILL = int(signals.SIGKILL)
 
 
 def parse_log(text, work_folder=""):

@@ -55,15 +55,13 @@ def interfaces(name, address, env, data_network):
     pairs = network.addresses()
     names = {pair[0] for pair in pairs} | {"lo"}
     chosen = {}
-    for variable in ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME"):
-        value = env.get(variable)
-        # NCCL's value may be a list, a prefix or an exclusion; only a plain name can be compared.
-        plain = value and variable.startswith("GLOO")
-        if plain and not set(value.split(",")) & names:
-            raise Refusal(
-                "{}: env sets {}={}, found only {}; remove it (Muster chooses per host) or name one that every host "
-                "has".format(name, variable, value, ", ".join(sorted(names)))
-            )
+    # NCCL's variable may be a prefix or an exclusion, so that only gloo's can be compared.
+    wanted = env.get("GLOO_SOCKET_IFNAME")
+    if wanted and not set(wanted.split(",")) & names:
+        raise Refusal(
+            "{}: env sets GLOO_SOCKET_IFNAME={}, found only {}; remove it (Muster chooses per host) or name one that every "
+            "host has".format(name, wanted, ", ".join(sorted(names)))
+        )
     if not network.is_local(address):
         raise Refusal(
             "{}: this host has no address {}, found {}; correct muster_address in the inventory".format(

@@ -311,14 +311,13 @@ def has_new_bytes(jobdir, offsets):
     )
 
 
-def tail(state_dir, job, offsets, wait=5.0, parent=None):
+def tail(state_dir, job, offsets, wait=5.0):
     """New log bytes and the state, waiting up to ``wait`` seconds for either to be new.
 
     Args:
         state_dir, job: the job.
         offsets: see :func:`new_bytes`.
         wait: seconds; 0 answers at once.
-        parent: pid to watch; the wait ends when it is no longer this process's parent.
 
     Returns:
         ``{"state", "done", "chunks", "offsets", "result", "phase", "attempt", "beat"}``; a ``beat`` that stays the same for
@@ -331,7 +330,7 @@ def tail(state_dir, job, offsets, wait=5.0, parent=None):
         # The state first: bytes that were written before a job ended are then never missed.
         status = jobdir.status()
         done = status != "running"
-        if done or time.monotonic() >= deadline or (parent and os.getppid() != parent):
+        if done or time.monotonic() >= deadline:
             break
         if not lingering and has_new_bytes(jobdir, offsets):
             # More lines come with the first; the asker need not pause between its calls then, nor miss the end.
