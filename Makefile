@@ -12,8 +12,9 @@ PIP_INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --no
 export PATH := $(BIN):$(PATH)
 export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 PYTEST := $(BIN)/python -m pytest
+LAB_PACKAGES := systemd-container mmdebstrap iproute2 nftables openssh-client
 
-.PHONY: help demo env test lint unit integration mutations bench build clean
+.PHONY: help demo env test lint unit integration mutations bench build clean lab lab-down lab-packages lab-test
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,6 +42,19 @@ integration: .venv/.dev env ## the playbooks on the two local nodes
 
 mutations: .venv/.dev env ## proof that the tests fail where a feature is taken out
 	$(PYTEST) tests/mutations
+
+lab: .venv/bin/python ## five real hosts on this machine (root); the last line is an inventory of them
+	@$(BIN)/python -m tests.lab up
+
+lab-down: .venv/bin/python ## remove the lab again
+	@$(BIN)/python -m tests.lab down
+
+lab-packages: ## Debian's packages that the lab needs here (root)
+	apt-get update -qq
+	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(LAB_PACKAGES)
+
+lab-test: .venv/.dev ## the lab itself
+	$(PYTEST) tests/lab
 
 bench: .venv/.dev env ## figures of the docs: medians of paired runs
 	$(BIN)/python tests/bench/launch_latency.py

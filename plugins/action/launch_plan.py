@@ -15,7 +15,7 @@ from ansible.utils.vars import load_extra_vars
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.errors import Refusal
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.files import write_json
 from ansible_collections.muster.cluster.plugins.plugin_utils import options as launch_options
-from ansible_collections.muster.cluster.plugins.plugin_utils import planning, selection
+from ansible_collections.muster.cluster.plugins.plugin_utils import addressing, planning, selection
 
 PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 display = Display()
@@ -61,7 +61,7 @@ class ActionModule(ActionBase):
             list(task_vars["ansible_play_hosts"]),
             options["allow_partial"],
         )
-        nodes = [{"name": host, "address": address_of(host, task_vars["hostvars"][host])} for host in hosts]
+        nodes = [{"name": host, "address": addressing.address_of(host, task_vars["hostvars"][host])} for host in hosts]
         forget_dead_controllers(constants.DEFAULT_LOCAL_TMP)
         folder = tempfile.mkdtemp(prefix="muster-{}-".format(os.getppid()), dir=constants.DEFAULT_LOCAL_TMP)
         shipped = {"script": None, "code": None, "code_sha256": None, "code_bytes": 0, "root": None, "files": 0}
@@ -144,21 +144,6 @@ def forget_dead_controllers(local_tmp):
 def role_names():
     """The collection's roles beside launch; their variables are theirs to judge."""
     return [role for role in sorted(os.listdir(os.path.join(PROJECT, "roles"))) if role != "launch"]
-
-
-def address_of(host, variables):
-    """The address under which the other members reach a host: muster_address, else what ansible_host resolves to."""
-    given = variables.get("muster_address")
-    if given:
-        return str(given)
-    name = str(variables.get("ansible_host") or host)
-    try:
-        return socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)[0][4][0]
-    except OSError:
-        raise Refusal(
-            "{} has no muster_address and its name {} does not resolve, expected an address that the other members reach; "
-            "set muster_address in the inventory".format(host, name)
-        ) from None
 
 
 def told(plan):

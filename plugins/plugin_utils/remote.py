@@ -10,29 +10,39 @@ from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import
 
 from . import unreachable
 
-AGENT = os.path.join(os.path.dirname(os.path.dirname(__file__)), "module_utils", "muster_agent")
+MODULE_UTILS = os.path.join(os.path.dirname(os.path.dirname(__file__)), "module_utils")
+AGENT = os.path.join(MODULE_UTILS, "muster_agent")
 
-# Reads one JSON line, the agent's sources and, for a start, a tar; imports the agent from memory and does the request.
+# Reads one JSON line, sources and, for a start, a tar; imports the package from memory and does the request. The packages stand
+# side by side below one name, as they do in module_utils; the files of others than the one asked have their package's name.
 BOOT = """\
 import json,sys,importlib.abc,importlib.util
 i=sys.stdin.buffer
 h=json.loads(i.readline())
 s=json.loads(i.read(h["agent_bytes"]))
+p="shipped."+h["package"]
+def k(n):
+ _,a,f=(n.split(".")+["",""])[:3]
+ return (a+"/" if a!=h["package"] else "")+(f or "__init__")+".py"
 class F(importlib.abc.MetaPathFinder,importlib.abc.Loader):
- def find_spec(self,n,p=None,t=None):
-  f=n.replace("muster_agent.","") if "." in n else "__init__"
-  if n.split(".")[0]=="muster_agent" and f+".py" in s:
-   return importlib.util.spec_from_loader(n,self,is_package=f=="__init__")
+ def find_spec(self,n,q=None,t=None):
+  if n=="shipped" or n.startswith("shipped.") and k(n) in s:
+   return importlib.util.spec_from_loader(n,self,is_package=n.count(".")<2)
  def exec_module(self,m):
-  f=m.__name__.replace("muster_agent.","") if "." in m.__name__ else "__init__"
-  exec(compile(s[f+".py"],"muster_agent/"+f+".py","exec"),m.__dict__)
+  n=m.__name__
+  if n!="shipped":exec(compile(s[k(n)],n[8:].replace(".","/")+".py","exec"),m.__dict__)
 sys.meta_path.insert(0,F())
 sys.dont_write_bytecode=True
-from muster_agent import cli
 r=h["request"]
 if r["do"]=="start":r["sources"]=s
+cli=importlib.import_module(p+".cli")
 cli.answer(cli.call(r,i if h["code"] else None))
 """
+
+# The first of several Pythons that is new enough; each has to prove it, since a name may be a shim that finds nothing.
+FIRST_PYTHON = """\
+for p in {}; do "$p" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 8))' >/dev/null 2>&1 && exec "$p" -I -c {}; done; \
+echo 'found no Python 3.8 or later' >&2; exit 127"""
 
 
 class NodeError(Exception):
@@ -58,10 +68,22 @@ def boot_command(python):
     return "{} -I -c {}".format(shlex.quote(python), shlex.quote(BOOT))
 
 
-def boot_stdin(request, sources, code=b""):
-    """What goes to :func:`boot_command`: a JSON line, the sources, the tar."""
+def first_boot_command(pythons):
+    """:func:`boot_command` by the first of several interpreters that is there and new enough."""
+    return FIRST_PYTHON.format(" ".join(map(shlex.quote, pythons)), shlex.quote(BOOT))
+
+
+def boot_stdin(request, sources, code=b"", package="muster_agent"):
+    """What goes to :func:`boot_command`: a JSON line, the sources, the tar.
+
+    Args:
+        request: what the ``call`` of the package's ``cli`` is given.
+        sources: ``{file name: text}`` of the package; ``other/name.py`` for a file of another one that it imports.
+        code: the tar.
+        package: the package of ``module_utils`` that is asked.
+    """
     packed = json.dumps(sources).encode()
-    head = json.dumps({"request": request, "agent_bytes": len(packed), "code": bool(code)}).encode()
+    head = json.dumps({"request": request, "agent_bytes": len(packed), "code": bool(code), "package": package}).encode()
     return head + b"\n" + packed + code
 
 

@@ -17,6 +17,8 @@ ACTIONS = sorted(path.stem for path in (REPO / "plugins" / "action").glob("*.py"
 ROLES = sorted(path.name for path in (REPO / "roles").iterdir() if path.is_dir())
 TEXTS = ("DOCUMENTATION", "EXAMPLES", "RETURN")
 EMPTY = ("", [], {})
+# What playbooks and roles hand to a role; not a user's to set.
+HANDED = re.compile(r"launch_group|\w+_members|build_tools_also|packages_names")
 
 
 def read_yaml(*names):
@@ -93,7 +95,7 @@ def test_module_is_documented(module):
     assert all(task.get("name") and "muster.cluster." + module in task for task in found["EXAMPLES"])
 
 
-@pytest.mark.parametrize("module", [name for name in MODULES if not name.startswith("launch_")])
+@pytest.mark.parametrize("module", [name for name in MODULES if argument_spec(name) is not None])
 def test_documented_options_are_the_argument_spec(module):
     documented = essence(texts(module)["DOCUMENTATION"]["options"], "suboptions")
     assert exactly(documented) == exactly(essence(argument_spec(module), "options"))
@@ -157,11 +159,18 @@ def test_the_launch_hands_every_option_to_the_plan():
     assert plan["options"] == {name: "{{ launch_" + name + " }}" for name in launch_options.OPTIONS}
 
 
+def public_variables():
+    """Every variable of every role that is a user's to set: ``{name: default}``."""
+    found = {}
+    for role in ROLES:
+        found.update(read_yaml("roles", role, "defaults", "main.yml") or {})
+    return {name: default for name, default in found.items() if not HANDED.fullmatch(name)}
+
+
 def test_the_example_inventory_has_every_variable_of_the_roles_and_no_other():
     text = (REPO / "inventory" / "example" / "group_vars" / "torch_nodes.yml").read_text(encoding="utf-8")
-    named = set(re.findall(r"^(?:# )?((?:launch|python_env)_\w+):", text, re.MULTILINE))
-    public = {name for role in ROLES for name in read_yaml("roles", role, "defaults", "main.yml")}
-    assert named == public - {"launch_group"}  # the playbook's
+    named = set(re.findall(r"^(?:# )?((?:{})_\w+):".format("|".join(ROLES)), text, re.MULTILINE))
+    assert named == set(public_variables())
 
 
 # ----------------------------------------------------------------------------------------------------------- the README
@@ -175,20 +184,21 @@ def readme_defaults():
     return {name: default.strip().strip("`") for name, default in rows}
 
 
-def launch_defaults():
-    """The launch's options under the names of the command line, and what is an inventory's alone, with the defaults."""
-    defaults = read_yaml("roles", "launch", "defaults", "main.yml")
-    del defaults["launch_group"]  # the playbook's
+def documented_defaults():
+    """All public variables, a launch's own under the names of the command line."""
     return [
-        (name if name in launch_options.OTHER_LAUNCH_VARIABLES else name[len("launch_") :], default)
-        for name, default in sorted(defaults.items())
+        (re.sub(r"^launch_", "", name) if name not in launch_options.OTHER_LAUNCH_VARIABLES else name, default)
+        for name, default in sorted(public_variables().items())
     ]
 
 
-@pytest.mark.parametrize(("name", "default"), launch_defaults())
-def test_readme_names_the_option_with_its_default(name, default):
-    """An empty default may stand as nothing, ``none`` or ``empty``, or as YAML writes it."""
+@pytest.mark.parametrize(("name", "default"), documented_defaults())
+def test_readme_names_the_variable_with_its_default(name, default):
+    """What is a template in the defaults, a dictionary or empty may be told in words."""
     found = readme_defaults()
     assert name in found, "README.md has no row that begins with | `{}` |".format(name)
     shown = default if isinstance(default, str) else json.dumps(default)
-    assert found[name] in (("", "none", "empty", '""', "[]", "{}") if default in EMPTY else (shown,))
+    if "{{" in shown or default in EMPTY or isinstance(default, dict):
+        assert found[name]
+    else:
+        assert found[name] == shown

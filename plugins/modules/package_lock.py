@@ -1,0 +1,1 @@
+../../library/package_lock.py

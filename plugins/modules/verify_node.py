@@ -1,0 +1,1 @@
+../../library/verify_node.py

@@ -1,0 +1,111 @@
+"""The roles' public variables in an inventory: misspelt ones, and values of another type than they need; pure."""
+
+import difflib
+
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+
+# Variables of the whole cluster, for which no role stands: as a role's argument_specs.yml describes options.
+CLUSTER = {
+    "muster_address": {"type": "str"},
+    "muster_data_network": {"type": "str"},
+    "muster_manage_hosts": {"type": "bool"},
+    "muster_python": {"type": "path"},
+    "muster_state_dir": {"type": "path"},
+    "muster_user": {"type": "str"},
+}
+TYPES_TOLD = {
+    "str": "text",
+    "path": "a path",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list",
+    "dict": "a dictionary",
+}
+
+
+def unknown(names, options, roles):
+    """Variables that look like a role's and that no role reads.
+
+    Args:
+        names: a host's variables.
+        options: ``{name: option}`` of all roles, without :data:`CLUSTER`.
+        roles: names of the roles whose variables are judged.
+
+    Returns:
+        ``{name: the name that was likely meant, or None}``.
+    """
+    known = dict(options, **CLUSTER)
+    found = {}
+    for name in sorted(names):
+        prefix = prefix_of(name, roles)
+        if prefix and name not in known:
+            found[name] = meant(name, prefix, known)
+    return found
+
+
+def prefix_of(name, roles):
+    """The longest of the roles' names, or ``muster``, with which a variable begins; None without one."""
+    fitting = [role + "_" for role in [*roles, "muster"] if name.startswith(role + "_")]
+    return max(fitting, key=len) if fitting else None
+
+
+def meant(name, prefix, known):
+    """The known variable that is nearest to a misspelt one, or None. What all share, the prefix, does not count."""
+    rests = {other[len(prefix) :]: other for other in known if other.startswith(prefix)}
+    near = difflib.get_close_matches(name[len(prefix) :], rests, 1, 0.6)
+    if near:
+        return rests[near[0]]
+    longer = sorted(rest for rest in rests if rest.startswith(name[len(prefix) :] + "_"))
+    return rests[longer[0]] if longer else None
+
+
+def unfit(name, value, option):
+    """What a value should have been, in words; None where it will do.
+
+    Args:
+        name: of the variable.
+        value: templated.
+        option: as a role's argument_specs.yml describes it.
+    """
+    if value is None:
+        return "a value; leave it out for the default"
+    spec = {key: option[key] for key in ("type", "elements", "choices", "options") if key in option}
+    if not ArgumentSpecValidator({name: spec}).validate({name: value}).error_messages:
+        return None
+    if option.get("choices"):
+        return "one of " + ", ".join(map(str, option["choices"]))
+    told = TYPES_TOLD.get(option.get("type", "str"), option.get("type"))
+    if option.get("type") == "list" and option.get("elements"):
+        told += " of " + {"str": "texts", "int": "whole numbers", "dict": "dictionaries"}.get(option["elements"], "values")
+    return told
+
+
+def sentences(unread, wrong):
+    """One sentence per variable, with all the hosts that have it.
+
+    Args:
+        unread: ``{(name, likely name): [hosts]}`` from :func:`unknown`.
+        wrong: ``{(name, value as text, expected): [hosts]}``.
+    """
+    return [
+        "{} the variable {}, which no role reads; did you mean {}?".format(have(hosts), name, near)
+        for (name, near), hosts in unread.items()
+    ] + [
+        "{} {} as {}, expected {}; correct it where it is set".format(have(hosts), value, name, expected)
+        for (name, value, expected), hosts in wrong.items()
+    ]
+
+
+def have(hosts):
+    """``n1 has``, or ``n1, n2 and n3 have``."""
+    return "{} {}".format(listed(hosts), "has" if len(hosts) == 1 else "have")
+
+
+def listed(hosts, most=4):
+    """``n1``, ``n1, n2 and n3`` or ``n1, n2, n3, n4 and 8 more``."""
+    if len(hosts) == 1:
+        return hosts[0]
+    if len(hosts) <= most:
+        return "{} and {}".format(", ".join(hosts[:-1]), hosts[-1])
+    return "{} and {} more".format(", ".join(hosts[:most]), len(hosts) - most)

@@ -1,0 +1,112 @@
+"""Figures of ``site.yml`` on the lab's booted hosts, controller and hosts on the same cores.
+
+1. First run on untouched hosts, with its slowest tasks as a table, and the run after it, for each number of hosts.
+2. What a further host adds to a run that changes nothing.
+
+Needs root and what ``make lab-packages`` installs. ``--hosts 3,6,12`` sets the sizes, ``--runs N`` the repetitions of the second run.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+REPO = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(REPO))
+
+import ansible_runner  # noqa: E402
+
+from tests.lab.lab import Lab  # noqa: E402
+
+NAMED = ("n1", "n2", "n3")
+SLOWEST = 12
+
+
+def play(inventory, folder):
+    """One run of ``site.yml``.
+
+    Returns:
+        ``(seconds, changed, tasks)``: wall time, changed tasks per host, and wall seconds of every task by name.
+    """
+    began = time.monotonic()
+    done = ansible_runner.run(
+        private_data_dir=str(folder), project_dir=str(folder), playbook=str(REPO / "site.yml"), inventory=str(inventory),
+        envvars={"ANSIBLE_CONFIG": str(REPO / "ansible.cfg"), "PATH": "{}:{}".format(Path(sys.executable).parent, os.environ["PATH"])},
+        quiet=True, timeout=1800,
+    )  # fmt: skip
+    seconds = time.monotonic() - began
+    if done.rc:
+        with done.stdout as stream:
+            sys.exit("site.yml ended with {}:\n{}".format(done.rc, stream.read()[-5000:]))
+    tasks = {}
+    for event in done.events:
+        found = event.get("event_data") or {}
+        if event["event"].startswith("runner_on_") and event["event"] != "runner_on_start" and found.get("start"):
+            spans = tasks.setdefault(found["task"], [])
+            spans.append((found["start"], found["end"]))
+    walls = {name: _wall(spans) for name, spans in tasks.items()}
+    return seconds, done.stats["changed"], walls
+
+
+def _wall(spans):
+    """Seconds from the first start to the last end of ISO times."""
+    from datetime import datetime
+
+    starts, ends = zip(*spans)
+    return (datetime.fromisoformat(max(ends)) - datetime.fromisoformat(min(starts))).total_seconds()
+
+
+def measure(size, runs):
+    """First and later runs on ``size`` hosts.
+
+    Returns:
+        ``{"hosts", "first", "tasks", "again", "boot"}``, in seconds; ``again`` is a list.
+    """
+    lab = Lab("bench")
+    try:
+        began = time.monotonic()
+        lab.up(NAMED, workers=size - len(NAMED))
+        boot = time.monotonic() - began
+        with tempfile.TemporaryDirectory(prefix="muster-bench-") as name:
+            first, _, tasks = play(lab.inventory, Path(name) / "first")
+            again = []
+            for number in range(runs):
+                seconds, changed, _ = play(lab.inventory, Path(name) / str(number))
+                if changed:
+                    sys.exit("a run that had nothing to do changed {}".format(json.dumps(changed)))
+                again.append(seconds)
+        return {"hosts": size, "boot": boot, "first": first, "tasks": tasks, "again": again}
+    finally:
+        lab.down()
+
+
+def main():
+    """Run the benchmark."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--hosts", default="3,6,12", help="numbers of hosts, from 3 (default 3,6,12)")
+    parser.add_argument("--runs", type=int, default=5, help="repetitions of the run that changes nothing (default 5)")
+    options = parser.parse_args()
+    sizes = [int(word) for word in options.hosts.split(",")]
+    measured = []
+    for size in sizes:
+        found = measure(size, options.runs)
+        measured.append(found)
+        print("{hosts} hosts: booted in {boot:.1f} s, first run {first:.1f} s, again {again}".format(
+            **dict(found, again=" ".join("{:.1f}".format(value) for value in found["again"]))), flush=True)  # fmt: skip
+        for task, seconds in sorted(found["tasks"].items(), key=lambda item: -item[1])[:SLOWEST]:
+            print("    {:6.1f} s  {}".format(seconds, task), flush=True)
+    print("\n| hosts | first run | again, median (min to max) | changed |\n|---|---|---|---|")
+    for found in measured:
+        print("| {} | {:.1f} | {:.1f} ({:.1f} to {:.1f}) | 0 |".format(
+            found["hosts"], found["first"], statistics.median(found["again"]), min(found["again"]), max(found["again"])))  # fmt: skip
+    for one, other in zip(measured, measured[1:]):
+        added = (statistics.median(other["again"]) - statistics.median(one["again"])) / (other["hosts"] - one["hosts"])
+        print("a further host, from {} to {}: {:.2f} s".format(one["hosts"], other["hosts"], added))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""Fixtures of tests that need real hosts."""
+
+import os
+import time
+
+import pytest
+
+from .common import missing
+from .host import KINDS
+from .lab import Lab
+
+# Two sessions at the same time need two names.
+NAME = os.environ.get("MUSTER_LAB_NAME", "test-session")
+
+
+@pytest.fixture(scope="session")
+def lab_possible():
+    """Skip where this machine cannot have a lab; with MUSTER_LAB=required, fail."""
+    why = missing()
+    if why:
+        (pytest.fail if os.environ.get("MUSTER_LAB") == "required" else pytest.skip)(why)
+
+
+@pytest.fixture(scope="session")
+def lab(lab_possible):
+    """A lab of all five hosts for the whole session; it is this process's alone while it lives.
+
+    With MUSTER_LAB_KEEP=1 the lab stays at the end, and one that is there and answers is used as it is.
+    """
+    keep = os.environ.get("MUSTER_LAB_KEEP") == "1"
+    made = Lab(NAME)
+    made.lock()
+    if not (keep and set(made.hosts) == set(KINDS) and all(host.answers() for host in made.hosts.values())):
+        made.up()
+    yield made
+    if keep:
+        made.unlock()
+    else:
+        made.down()
+
+
+@pytest.fixture
+def soon():
+    """``soon(condition, timeout)`` waits until the condition holds, and fails where it does not in time."""
+
+    def wait(condition, timeout=10):
+        until = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < until, "not so within {} s".format(timeout)
+            time.sleep(0.1)
+
+    return wait

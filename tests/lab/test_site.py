@@ -1,0 +1,230 @@
+"""site.yml from untouched hosts to a proven cluster, in the order in which a user meets it; the tests build on each other."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPO = Path(__file__).resolve().parents[2]
+MEMBERS = ("n1", "n2", "n3")
+FILES = "cat /etc/hosts /etc/ssh/ssh_known_hosts /home/muster/.ssh/authorized_keys /etc/chrony/chrony.conf"
+
+
+@pytest.fixture
+def play(run_playbook, lab):
+    """``play(playbook, options="", extravars=None, bad=False)`` on the lab's inventory; ``bad``: it must fail."""
+
+    def run(playbook="site.yml", options="", extravars=None, bad=False, inventory=None):
+        where = "-i {}".format(inventory or lab.folder / "inventory")
+        done = run_playbook(playbook, extravars=extravars, cmdline="{} {}".format(where, options), timeout=600)
+        assert (done.rc != 0) == bad, done.stdout[-6000:]
+        return done
+
+    return run
+
+
+def changed(run):
+    """Changed tasks per host, those without any left out."""
+    return {host: count for host, count in run.stats.get("changed", {}).items() if count}
+
+
+def pairs(run):
+    """How many pairs the verdict of verify.yml counts: ``(good, all)``."""
+    found = re.search(r"(\d+) of (\d+) pairs", run.stdout)
+    assert found, run.stdout[-3000:]
+    return int(found.group(1)), int(found.group(2))
+
+
+def suite(lab, *options, hosts="ansible://torch_nodes", inventory=None):
+    """Run tests/verify as a user would; its finished process."""
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/verify", "--hosts=" + hosts]
+    argv += ["--ansible-inventory={}".format(inventory or lab.folder / "inventory"), *options]
+    return subprocess.run(argv, cwd=REPO, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=300, check=False)  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------- syntax, check, converge, again, verify
+
+
+def test_syntax(play):
+    for playbook in ("site.yml", "playbooks/verify.yml"):
+        play(playbook, "--syntax-check")
+
+
+def test_check_on_untouched_hosts(play, lab):
+    before = {name: lab.host(name).run("cat /etc/hosts /etc/passwd; dpkg -l | wc -l").stdout for name in MEMBERS}
+    run = play(options="--check --diff")
+    assert all(run.stats["changed"].get(name) for name in MEMBERS)
+    for word in ("chrony", "muster", "/etc/hosts"):
+        assert word in run.stdout
+    assert before == {name: lab.host(name).run("cat /etc/hosts /etc/passwd; dpkg -l | wc -l").stdout for name in MEMBERS}
+
+
+def test_converge(play):
+    run = play()
+    assert all(run.stats["changed"].get(name) for name in MEMBERS)
+    assert pairs(run) == (6, 6)
+
+
+def test_again_changes_nothing(play):
+    run = play()
+    assert not changed(run)
+    assert pairs(run) == (6, 6)
+
+
+def test_verify_leaves_a_record(play, tmp_path, lab):
+    run = play("playbooks/verify.yml", extravars={"verify_runs_dir": str(tmp_path)})
+    assert pairs(run) == (6, 6)
+    record = next(tmp_path.glob("verify-*"))
+    assert json.loads((record / "verify.json").read_text())
+    assert "n1" in (record / "matrix.txt").read_text()
+
+
+# --------------------------------------------------------------------------------------------- the suite for users' clusters
+
+
+def test_the_suite_passes(lab):
+    done = suite(lab)
+    assert done.returncode == 0, done.stdout[-6000:]
+
+
+def other_inventory(folder, lab, **variables):
+    """An inventory of another shape than the lab's own, in INI, with further variables for all."""
+    lines = ["[torch_nodes]"]
+    for name in MEMBERS:
+        host = lab.host(name)
+        lines.append("{} ansible_host={} ansible_port={}".format(name, host.address, host.port))
+    lines += ["[torch_nodes:vars]", "ansible_user=ml", "ansible_ssh_private_key_file={}".format(lab.folder / "key")]
+    lines += ["ansible_python_interpreter=/usr/bin/python3"]
+    variables.setdefault("ansible_ssh_common_args", lab.ssh_options())
+    lines += ["{}={}".format(name, json.dumps(value)) for name, value in variables.items()]
+    path = folder / "hosts.ini"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def test_the_suite_by_a_jump_host_and_another_inventory(lab, tmp_path):
+    out = lab.host("out")
+    proxy = "ssh -W %h:%p -i {} {} ml@{}".format(lab.folder / "key", lab.ssh_options(), out.address)
+    args = '{} -o ProxyCommand="{}"'.format(lab.ssh_options(), proxy)
+    inventory = other_inventory(tmp_path, lab, ansible_ssh_common_args=args)
+    done = suite(lab, inventory=inventory)
+    assert done.returncode == 0, done.stdout[-6000:]
+
+
+def test_the_suite_and_the_playbook_with_a_sudo_password(lab, tmp_path, play):
+    inventory = tmp_path / "hosts.ini"
+    other_inventory(tmp_path, lab)
+    inventory.write_text(inventory.read_text().replace(
+        "[torch_nodes:vars]", "[torch_nodes:vars]\n").replace(
+        "n1 ansible_host", "n1 ansible_user=ask ansible_become_password={} ansible_host".format(lab.password())))  # fmt: skip
+    run = play(options="--limit n1 --tags hosts_file", inventory=inventory)
+    assert not changed(run)
+    done = suite(lab, inventory=inventory)
+    assert done.returncode == 0, done.stdout[-6000:]
+
+
+def test_the_suite_prints_the_journal_of_what_failed(lab):
+    host = lab.host("n3")
+    host.run("systemctl stop chrony")
+    try:
+        done = suite(lab)
+        assert done.returncode == 1
+        assert re.search(r"n3.*chrony", done.stdout)
+        assert "Stopped chrony" in done.stdout or "chronyd exiting" in done.stdout
+    finally:
+        host.run("systemctl start chrony")
+
+
+# ------------------------------------------------------------------------------------------------- limit, joining, rebooting
+
+
+def test_limit_leaves_the_others_alone(play, lab):
+    before = {name: lab.host(name).run("{}; stat -c %Y /etc/hosts".format(FILES)).stdout for name in MEMBERS}
+    lab.host("n3").run("sed -i /n1/d /etc/hosts")
+    run = play(options="--limit n3")
+    assert set(changed(run)) == {"n3"}
+    after = {name: lab.host(name).run("{}; stat -c %Y /etc/hosts".format(FILES)).stdout for name in MEMBERS}
+    assert {name: before[name] for name in ("n1", "n2")} == {name: after[name] for name in ("n1", "n2")}
+    assert before["n3"].splitlines()[:-1] == after["n3"].splitlines()[:-1]
+
+
+def test_a_rebooted_host_still_holds(play, lab):
+    host = lab.host("n2")
+    host.reboot()
+    host.wait_ssh(60)
+    run = play(options="--tags always,verify")
+    assert pairs(run) == (6, 6)
+    assert not changed(play())
+
+
+def test_drift_is_named_and_put_right(play, lab):
+    n1, n2, n3 = (lab.host(name) for name in MEMBERS)
+    foreign = "ufw allow from 192.0.2.77 to any port 8088 proto tcp"
+    n1.run(foreign)
+    n1.run("sed -i 's/^{}.*/192.0.2.9 n2/' /etc/hosts".format(n2.address))
+    n1.run(["ufw", "--force", "delete", "1"])  # the rule of SSH, or a peer's
+    n2.run("rm -f /home/muster/.ssh/authorized_keys")
+    n2.run("firewall-cmd --permanent --zone=public --add-port=8088/tcp && firewall-cmd --zone=public --add-port=8088/tcp")
+    n3.run("systemctl stop chrony")
+    run = play(options="--check --diff")
+    assert set(changed(run)) == set(MEMBERS)
+    for word in ("/etc/hosts", "authorized_keys", "chrony"):
+        assert word in run.stdout
+    assert re.search(r"^\+.*muster", run.stdout, re.MULTILINE)
+    assert "8088" not in re.sub(r"^ .*$", "", run.stdout, flags=re.MULTILINE)
+    assert set(changed(play())) == set(MEMBERS)
+    assert not changed(play())
+    assert "8088" in n1.run(["ufw", "status"]).stdout
+    for options in ([], ["--permanent"]):
+        assert "8088/tcp" in n2.run(["firewall-cmd", *options, "--zone=public", "--list-ports"]).stdout
+    n1.run("ufw delete allow from 192.0.2.77 to any port 8088 proto tcp")
+    for options in ("", "--permanent"):
+        n2.run("firewall-cmd {} --zone=public --remove-port=8088/tcp".format(options))
+
+
+def test_a_host_that_dies_in_the_middle(play, lab, tmp_path):
+    """The others end clean and are named; a rerun completes."""
+    dying = tmp_path / "dying.yml"
+    dying.write_text(json.dumps([
+        {"hosts": "torch_nodes", "gather_facts": False, "tasks": [
+            {"name": "Take the power of n2 away", "delegate_to": "localhost", "run_once": True, "vars": {
+                "ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable},
+             "ansible.builtin.command": {"argv": [
+                sys.executable, "-m", "tests.lab", "power-off", "--name", lab.name, "n2"], "chdir": str(REPO)}}]}]))  # fmt: skip
+    site = tmp_path / "site.yml"
+    plays = (REPO / "playbooks" / "site.yml").read_text()
+    # The power goes after preflight has seen all hosts well: between two roles of the same play.
+    middle = "    - role: muster.cluster.chrony\n"
+    assert middle in plays
+    site.write_text(plays.replace(middle, "    - role: power_cut\n" + middle).replace(
+        "import_playbook: verify.yml", "import_playbook: {}".format(REPO / "playbooks" / "verify.yml")))  # fmt: skip
+    role = tmp_path / "roles" / "power_cut" / "tasks"
+    role.mkdir(parents=True)
+    (role / "main.yml").write_text(json.dumps(json.loads(dying.read_text())[0]["tasks"]))
+    lab.host("n1").run("sed -i /n2/d /etc/hosts; systemctl stop chrony")
+    try:
+        run = play(str(site), bad=True)
+        assert run.stats["dark"].get("n2") or run.stats["failures"].get("n2"), run.stdout[-3000:]
+        assert "n2 was lost" in run.stdout
+        assert lab.host("n1").run(["systemctl", "is-active", "chrony"]).stdout.strip() == "active"
+    finally:
+        lab.host("n2").power_on()
+        lab.host("n2").wait_ssh(60)
+    play()
+    assert not changed(play())
+
+
+def test_a_host_joins_by_one_run(play, lab, tmp_path):
+    """Last, since the cluster is larger from here on."""
+    more = tmp_path / "more.yml"
+    more.write_text("---\ntorch_nodes:\n  children:\n    spare:\n")
+    both = "{} -i {}".format(lab.folder / "inventory", more)
+    run = play(inventory=both)
+    assert pairs(run) == (12, 12)
+    assert not changed(play(inventory=both))
+    for name in MEMBERS:
+        assert "n4" in lab.host(name).run(["cat", "/etc/hosts"]).stdout
