@@ -193,6 +193,8 @@ def main() -> None:
             result = present(module)
     except Refusal as refusal:
         module.fail_json(msg=str(refusal))
+    except OSError as error:
+        module.fail_json(msg="found {}, expected to read and write the firewall's files; see the disk of the host".format(error))
     module.exit_json(**result)
 
 

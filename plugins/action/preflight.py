@@ -26,14 +26,15 @@ class ActionModule(ActionBase):
         """See the module's documentation."""
         result = super().run(tmp, task_vars)
         seen = task_vars["hostvars"]
-        play = list(task_vars["ansible_play_hosts_all"])
+        members = list(self._task.args["members"]) or list(task_vars["ansible_play_hosts_all"])
+        play = in_order(task_vars["ansible_play_hosts_all"], members)
         left = set(task_vars["ansible_play_hosts"])
         options = role_options()
         raw = {name: seen.raw_get(name) for name in play}
         common = self._requirements(raw[task_vars["inventory_hostname"]], options)
-        hosts = {name: host_of(seen[name], raw[name], name in left, own_requirements(seen[name], raw[name], common))
+        hosts = {name: host_of(seen[name], raw[name], name in left, own_requirements(seen[name], raw[name], common, options))
                  for name in play}  # fmt: skip
-        addresses, nameless = addresses_of(list(self._task.args["members"]) or play, seen)
+        addresses, nameless = addresses_of(members, seen)
         for name, host in hosts.items():
             host["address"] = addresses.get(name)
         told = preflight.findings(hosts, common)
@@ -57,11 +58,16 @@ class ActionModule(ActionBase):
             "max_clock_skew": arguments["max_clock_skew"],
             "other_systems": arguments["other_systems"],
         }
-        for key in given:
-            variable = "preflight_" + key
-            if variable in first:
-                given[key] = options[variable]["default"]
+        for key, value in given.items():
+            option = options["preflight_" + key]
+            own = "preflight_" + key in first
+            given[key] = option["default"] if own else role_variables.converted(key, plain(value), option)
         return given
+
+
+def in_order(hosts, members):
+    """Hosts in the order of the members, since a play over a group made by group_by has them as they came; then the others."""
+    return [name for name in members if name in hosts] + [name for name in hosts if name not in members]
 
 
 def addresses_of(members, seen):
@@ -113,15 +119,16 @@ def host_of(variables, raw, left, requirements):
     }
 
 
-def own_requirements(variables, raw, common):
-    """Those of the requirements that the inventory has for this host."""
+def own_requirements(variables, raw, common, options):
+    """Those of the requirements that the inventory has for this host; one that will not do is told by variables_told."""
     found = {}
-    for key, value in common.items():
-        if "preflight_" + key in raw:
+    for key in common:
+        name = "preflight_" + key
+        if name in raw:
             try:
-                found[key] = type(value)(variables["preflight_" + key])
-            except (AnsibleError, ValueError, TypeError):
-                continue  # told by variables_told
+                found[key] = role_variables.converted(name, plain(variables[name]), options[name])
+            except AnsibleError:
+                continue
     return found
 
 
@@ -141,6 +148,8 @@ def variables_told(hosts, options):
             try:
                 value = plain(variables[name])
             except AnsibleError as error:
+                if role_variables.waits(str(error), known):
+                    continue
                 key = (name, "a template that fails ({})".format(" ".join(str(error).split())), "one that can be read")
             else:
                 key = (name, shown(value), role_variables.unfit(name, value, known[name]))

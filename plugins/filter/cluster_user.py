@@ -47,7 +47,8 @@ _value:
 def cluster_user(wish, hostvars, host, hosts):
     """See :func:`deciding.decide`; a refusal comes back as data, for the role to fail by."""
     accounts = {}
-    for name in hosts:
+    # Where Muster makes the account its ids are given, and the others need not be asked.
+    for name in [host] if wish["create"] else hosts:
         facts = hostvars[name].get("ansible_facts", {}).get("muster")
         if facts:
             accounts[name] = facts["users"]["account"]

@@ -35,7 +35,7 @@ limits: "{{ ansible_facts['muster']['limits'] | muster.cluster.resource_limits(5
 
 RETURN = r"""
 _value:
-  description: C({"nofile": text, "memlock": text}) as limits.conf has them.
+  description: C(nofile) and C(memlock), texts as limits.conf has them.
   type: dict
 """
 

@@ -2,12 +2,11 @@
 
 from ansible_collections.muster.cluster.plugins.module_utils import sysctls
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.errors import Refusal
+from ansible_collections.muster.cluster.plugins.module_utils.muster_survey.limits import LIMITS_FILE, SYSCTL_FILE
 
 from . import role_variables
 
 UNLIMITED = -1
-LIMITS_FILE = "/etc/security/limits.d/60-muster.conf"
-SYSCTL_FILE = "/etc/sysctl.d/60-muster.conf"
 
 
 def resource_limits(nofile, memlock, found):

@@ -1,6 +1,7 @@
 """The roles' public variables in an inventory: misspelt ones, and values of another type than they need; pure."""
 
 import difflib
+import re
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
@@ -69,9 +70,8 @@ def unfit(name, value, option):
         option: as a role's argument_specs.yml describes it.
     """
     if value is None:
-        return "a value; leave it out for the default"
-    spec = {key: option[key] for key in ("type", "elements", "choices", "options") if key in option}
-    if not ArgumentSpecValidator({name: spec}).validate({name: value}).error_messages:
+        return "a value, or nothing at all for the default"
+    if not validated(name, value, option).error_messages:
         return None
     if option.get("choices"):
         return "one of " + ", ".join(map(str, option["choices"]))
@@ -79,6 +79,30 @@ def unfit(name, value, option):
     if option.get("type") == "list" and option.get("elements"):
         told += " of " + {"str": "texts", "int": "whole numbers", "dict": "dictionaries"}.get(option["elements"], "values")
     return told
+
+
+def waits(complaint, known):
+    """Whether a template fails only because it needs what there is within a role, such as another variable's default.
+
+    Args:
+        complaint: what Ansible says about the template.
+        known: names of all variables of the roles.
+    """
+    missing = re.search(r"'(\w+)' is undefined", complaint)
+    return missing is not None and (missing.group(1) in known or missing.group(1).startswith(("role_", "ansible_")))
+
+
+def converted(name, value, option):
+    """A value as the role needs it, such as the number that ``-e`` has given as text; the default where it will not do."""
+    if unfit(name, value, option):
+        return option.get("default")
+    return validated(name, value, option).validated_parameters[name]
+
+
+def validated(name, value, option):
+    """What Ansible's own validator has to say to a value."""
+    spec = {key: option[key] for key in ("type", "elements", "choices", "options") if key in option}
+    return ArgumentSpecValidator({name: spec}).validate({name: value})
 
 
 def sentences(unread, wrong):

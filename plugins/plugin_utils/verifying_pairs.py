@@ -102,11 +102,18 @@ def sentences(nodes, pairs, ranges, timeout):
             if failing:
                 # A host that reaches itself has a listener that lives, whatever others are told.
                 alive = state_of(pairs.get(other, {}).get(other))[0] == "ok"
-                found.append(sentence((one, addresses[one]), (other, addresses[other]), failing, ranges[other], timeout, alive))
+                back = not lost_ways(pairs.get(other, {}).get(one))
+                known = {"alive": alive, "back": back}
+                found.append(sentence((one, addresses[one]), (other, addresses[other]), failing, ranges[other], timeout, known))
     return found
 
 
-def sentence(source, target, failing, ranges, timeout, alive):
+def lost_ways(outcomes):
+    """Whether a host has told that it has no route."""
+    return any(outcome["state"] in ("unreachable", "error") and not outcome["source"] for outcome in (outcomes or {}).values())
+
+
+def sentence(source, target, failing, ranges, timeout, known):
     """One pair that fails: found, expected, what to do.
 
     Args:
@@ -114,7 +121,8 @@ def sentence(source, target, failing, ranges, timeout, alive):
         failing: ``{kind: outcome}``.
         ranges: ``{kind: "first:last"}`` of the target.
         timeout: seconds.
-        alive: whether the target's listeners can be reached on the target itself.
+        known: ``{"alive": whether the target's listeners can be reached on the target itself, "back": whether the target has a
+            route back}``.
     """
     kinds = [kind for kind in KINDS if kind in failing]
     told = {kind: how(failing[kind], timeout) for kind in kinds}
@@ -126,7 +134,7 @@ def sentence(source, target, failing, ranges, timeout, alive):
         where = " and ".join("port {} ({})".format(failing[kind]["port"], told[kind]) for kind in kinds)
     name = "itself" if target[0] == source[0] else target[0]
     return "{} cannot reach {} at {} {}, expected {} open to members: {}".format(
-        source[0], name, target[1], where, "them" if len(kinds) > 1 else "it", why(source, target, failing, ranges, alive)
+        source[0], name, target[1], where, "them" if len(kinds) > 1 else "it", why(source, target, failing, ranges, known)
     )
 
 
@@ -140,7 +148,7 @@ def how(outcome, timeout):
     return known.get(outcome["state"]) or outcome.get("detail") or outcome["state"]
 
 
-def why(source, target, failing, ranges, alive):
+def why(source, target, failing, ranges, known):
     """What is likely missing, and the way to it."""
     worst = next(iter(failing.values()))
     states = {outcome["state"] for outcome in failing.values()}
@@ -150,13 +158,17 @@ def why(source, target, failing, ranges, alive):
         return "another host or a proxy answers for {}; see which machines hold that address, and what holds the port".format(
             target[1]
         )
-    if "unreachable" in states and not start:
+    if lost_ways(failing):
         return "{} has no route there; correct the routes of {}, or muster_address of {} in the inventory".format(
             source[0], source[0], target[0]
         )
+    if not known["back"]:
+        return "{} has no route back; correct the routes of {}, or muster_address of {} in the inventory".format(
+            target[0], target[0], source[0]
+        )
     if "error" in states:
         return "{} may not connect; see the firewall of {} for what it lets out".format(source[0], source[0])
-    if "refused" in states and not alive:
+    if "refused" in states and not known["alive"]:
         return "nothing listens there any more; see what ended the listener of {}, and run verify.yml again".format(target[0])
     if start and start != source[1] and source[0] != target[0] and not source[1].startswith("127."):
         return "{} goes there from {}, which is not its address in the cluster; correct its routes, or muster_address of {} in " \

@@ -3,7 +3,7 @@
 1. First run on untouched hosts, with its slowest tasks as a table, and the run after it, for each number of hosts.
 2. What a further host adds to a run that changes nothing.
 
-Needs root and what ``make lab-packages`` installs. ``--hosts 3,6,12`` sets the sizes, ``--runs N`` the repetitions of the second run.
+Needs root and what ``make lab-packages`` installs. ``--hosts 3,6,12`` sets the sizes, ``--runs N`` the number of second runs.
 """
 
 import argparse
@@ -13,6 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
+from datetime import datetime
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parents[2]
@@ -22,6 +23,7 @@ import ansible_runner  # noqa: E402
 
 from tests.lab.lab import Lab  # noqa: E402
 
+BIN = Path(sys.executable).parent
 NAMED = ("n1", "n2", "n3")
 SLOWEST = 12
 
@@ -35,7 +37,7 @@ def play(inventory, folder):
     began = time.monotonic()
     done = ansible_runner.run(
         private_data_dir=str(folder), project_dir=str(folder), playbook=str(REPO / "site.yml"), inventory=str(inventory),
-        envvars={"ANSIBLE_CONFIG": str(REPO / "ansible.cfg"), "PATH": "{}:{}".format(Path(sys.executable).parent, os.environ["PATH"])},
+        envvars={"ANSIBLE_CONFIG": str(REPO / "ansible.cfg"), "PATH": "{}:{}".format(BIN, os.environ["PATH"])},
         quiet=True, timeout=1800,
     )  # fmt: skip
     seconds = time.monotonic() - began
@@ -54,8 +56,6 @@ def play(inventory, folder):
 
 def _wall(spans):
     """Seconds from the first start to the last end of ISO times."""
-    from datetime import datetime
-
     starts, ends = zip(*spans)
     return (datetime.fromisoformat(max(ends)) - datetime.fromisoformat(min(starts))).total_seconds()
 
@@ -69,13 +69,13 @@ def measure(size, runs):
     lab = Lab("bench")
     try:
         began = time.monotonic()
-        lab.up(NAMED, workers=size - len(NAMED))
+        inventory = lab.up(NAMED, workers=size - len(NAMED))
         boot = time.monotonic() - began
         with tempfile.TemporaryDirectory(prefix="muster-bench-") as name:
-            first, _, tasks = play(lab.inventory, Path(name) / "first")
+            first, _, tasks = play(inventory, Path(name) / "first")
             again = []
             for number in range(runs):
-                seconds, changed, _ = play(lab.inventory, Path(name) / str(number))
+                seconds, changed, _ = play(inventory, Path(name) / str(number))
                 if changed:
                     sys.exit("a run that had nothing to do changed {}".format(json.dumps(changed)))
                 again.append(seconds)
@@ -101,8 +101,9 @@ def main():
             print("    {:6.1f} s  {}".format(seconds, task), flush=True)
     print("\n| hosts | first run | again, median (min to max) | changed |\n|---|---|---|---|")
     for found in measured:
-        print("| {} | {:.1f} | {:.1f} ({:.1f} to {:.1f}) | 0 |".format(
-            found["hosts"], found["first"], statistics.median(found["again"]), min(found["again"]), max(found["again"])))  # fmt: skip
+        again = found["again"]
+        figures = (found["first"], statistics.median(again), min(again), max(again))
+        print("| {} | {:.1f} | {:.1f} ({:.1f} to {:.1f}) | 0 |".format(found["hosts"], *figures))
     for one, other in zip(measured, measured[1:]):
         added = (statistics.median(other["again"]) - statistics.median(one["again"])) / (other["hosts"] - one["hosts"])
         print("a further host, from {} to {}: {:.2f} s".format(one["hosts"], other["hosts"], added))

@@ -80,11 +80,15 @@ def _on_host(args):
     return 0
 
 
+def _interrupt(number, frame):
+    raise KeyboardInterrupt
+
+
 def main():
     """Run one verb; returns the exit code."""
     args = arguments().parse_args()
-    # Taken down like Ctrl-C, `up` removes what it has made so far.
-    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    # Ended by Ctrl-C or SIGTERM, `up` removes what it has made so far; in the background of a script Ctrl-C is ignored.
+    signal.signal(signal.SIGTERM, _interrupt)
     os.umask(0o022)
     try:
         why = missing()

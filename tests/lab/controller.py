@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from .common import call
 
 BUNDLE = "/etc/ssl/certs/ca-certificates.crt"
+PYTHON = "/opt/python"  # where hosts see the controller's Python
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 
 # Options of apt by which a registry is reached. The others, such as those of container images, are the controller's own.
@@ -142,6 +143,11 @@ def hosts_lines():
     return lines
 
 
+def python_prefix():
+    """Folder of the controller's Python where it is not the system's own, else None."""
+    return None if sys.base_prefix.startswith("/usr") else sys.base_prefix
+
+
 class Ways:
     """Everything a host gets so that it reaches the registries as the controller does.
 
@@ -161,6 +167,9 @@ class Ways:
                 for name, options in pip.items()
             ),
         }
+        if python_prefix():
+            # One Python for hosts of different systems; its library is looked for where it was built, then by ld.so.
+            self.files["/etc/ld.so.conf.d/controller-python.conf"] = PYTHON + "/lib\n"
         found = [*Path("/usr/local/share/ca-certificates").glob("*.crt"), *Path("/etc/apt/auth.conf.d").glob("*.conf")]
         for path in [BUNDLE, "/etc/apt/auth.conf", *map(str, found)]:
             self._file(path)
@@ -168,6 +177,10 @@ class Ways:
             for option, value in options.items():
                 for word in value.split():
                     self._local(option, word[len("file://") :] if word.startswith("file://") else word)
+
+    def binds(self):
+        """What a host sees of the controller, as systemd-nspawn's --bind-ro takes it."""
+        return [*self.folders, *("{}:{}".format(prefix, PYTHON) for prefix in [python_prefix()] if prefix)]
 
     def _local(self, option, path):
         if not os.path.isabs(path):

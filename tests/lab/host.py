@@ -114,7 +114,7 @@ class Host:
             "bridge": network.bridge(number),
             "gateway": network.address(number, 1),
             "mount": images.mount_line(self.root, lower, self.folder / "upper", self.folder / "work"),
-            "binds": " ".join("--bind-ro=" + shlex.quote(folder) for folder in ways.folders),
+            "binds": " ".join("--bind-ro=" + shlex.quote(folder) for folder in ways.binds()),
         }
         write(self.folder / "boot.sh", BOOT.format(**words))
         write(self.folder / "keeper.sh", KEEPER.format(**words))

@@ -1,13 +1,25 @@
 """The inventory of a lab, as ``ansible-playbook -i`` takes it."""
 
 import json
+import sys
+from pathlib import Path
 
+from . import controller
 from .common import write
 
 
 def group_variables(lab):
     """Variables of the group torch_nodes: what a user would write into group_vars/torch_nodes.yml."""
-    return {}
+    variables = {
+        "ansible_become": True,
+        "ansible_become_user": "muster",
+        "python_env_requirements": str(Path(__file__).with_name("requirements.txt")),
+    }
+    if controller.python_prefix():
+        variables["python_env_python"] = controller.PYTHON + "/bin/python{}.{}".format(*sys.version_info)
+    else:
+        variables["verify_versions"] = False  # each host has its own system's Python
+    return variables
 
 
 def host_variables(lab, host):

@@ -84,7 +84,7 @@ class Lab:
         try:
             return self._up(wanted, timeout)
         except BaseException:
-            self._remove()
+            self.down()
             raise
 
     def _up(self, wanted, timeout):
@@ -114,6 +114,7 @@ class Lab:
             host.power_on()
         for host in self.hosts.values():  # they boot side by side; a login costs more than the waiting
             host.wait_ssh(timeout)
+            host.run(["ldconfig"])  # makes the controller's Python known to the loader
         self._ask()
         path = write_inventory(self, self.hosts.values())
         say(

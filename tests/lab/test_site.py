@@ -188,23 +188,20 @@ def test_drift_is_named_and_put_right(play, lab):
 
 def test_a_host_that_dies_in_the_middle(play, lab, tmp_path):
     """The others end clean and are named; a rerun completes."""
-    dying = tmp_path / "dying.yml"
-    dying.write_text(json.dumps([
-        {"hosts": "torch_nodes", "gather_facts": False, "tasks": [
-            {"name": "Take the power of n2 away", "delegate_to": "localhost", "run_once": True, "vars": {
-                "ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable},
-             "ansible.builtin.command": {"argv": [
-                sys.executable, "-m", "tests.lab", "power-off", "--name", lab.name, "n2"], "chdir": str(REPO)}}]}]))  # fmt: skip
-    site = tmp_path / "site.yml"
+    # Between two roles of the same play, when preflight has seen all hosts well.
+    middle = "    - name: Make the clocks agree\n"
+    cut = {
+        "name": "Take the power of n2 away", "delegate_to": "localhost", "run_once": True,
+        "vars": {"ansible_connection": "local", "ansible_become": False, "ansible_python_interpreter": sys.executable},
+        "ansible.builtin.command": {
+            "argv": [sys.executable, "-m", "tests.lab", "power-off", "--name", lab.name, "n2"], "chdir": str(REPO)},
+    }  # fmt: skip
     plays = (REPO / "playbooks" / "site.yml").read_text()
-    # The power goes after preflight has seen all hosts well: between two roles of the same play.
-    middle = "    - role: muster.cluster.chrony\n"
-    assert middle in plays
-    site.write_text(plays.replace(middle, "    - role: power_cut\n" + middle).replace(
-        "import_playbook: verify.yml", "import_playbook: {}".format(REPO / "playbooks" / "verify.yml")))  # fmt: skip
-    role = tmp_path / "roles" / "power_cut" / "tasks"
-    role.mkdir(parents=True)
-    (role / "main.yml").write_text(json.dumps(json.loads(dying.read_text())[0]["tasks"]))
+    assert plays.count(middle) == 1
+    site = tmp_path / "site.yml"
+    verify = str(REPO / "playbooks" / "verify.yml")
+    plays = plays.replace(middle, "    - {}\n\n{}".format(json.dumps(cut), middle))
+    site.write_text(plays.replace("playbook: verify.yml", "playbook: " + verify))
     lab.host("n1").run("sed -i /n2/d /etc/hosts; systemctl stop chrony")
     try:
         run = play(str(site), bad=True)

@@ -191,7 +191,7 @@ def test_rules_hold_at_once_and_for_good_ssh_first():
     ]
     assert 'port="22"' in made.steps[0].argv[2] and 'port="22"' in made.steps[0].argv[3]
     assert made.steps[0].undo == [word.replace("--add", "--remove") for word in made.steps[0].argv]
-    assert made.steps[1].undo is None  # the file comes back
+    assert made.steps[1].undo == made.steps[1].argv[:-6] + ["1", OTHER]
 
 
 def test_a_rule_that_holds_until_the_next_start_only():
@@ -260,6 +260,8 @@ def test_restricted_ssh_removes_what_opens_it_to_the_world():
     assert "zone public: service ssh (not Muster's)" in made.before and "zone public: port 22/tcp (not Muster's)" in made.before
     assert not any("Muster's" in line for line in made.after)
     lists = firewalld.guard_lists({"active": True, "boot": True}, made.steps)
+    assert lists["booted"]["before"] == [] and lists["booted"]["after"] == [["firewall-cmd", "--reload"]]
+    lists = lists["live"]
     assert lists["before"][0] == ["firewall-cmd", "--zone=public", "--add-port=22/tcp"]
     assert lists["before"][-1] == ["firewall-cmd", "--zone=public", "--remove-rich-rule=" + texts(wish)[0]]
 
@@ -291,8 +293,8 @@ def test_what_is_not_installed_is_told_of():
 
 def test_a_firewalld_that_was_stopped_is_stopped_again():
     lists = firewalld.guard_lists({"active": False, "boot": False}, [])
-    assert lists["before"] == [["systemctl", "stop", "firewalld.service"]]
-    assert lists["after"] == [["systemctl", "disable", "firewalld.service"]]
+    assert lists["live"]["before"] == [["systemctl", "stop", "firewalld.service"]] and lists["live"] == lists["booted"]
+    assert lists["live"]["after"] == [["systemctl", "disable", "firewalld.service"]]
 
 
 @pytest.mark.parametrize(

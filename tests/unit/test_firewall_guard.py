@@ -44,7 +44,10 @@ def _as_this_user(write):
     return wrapped
 
 
-LISTS = {"before": [["undo", "1"]], "after": [["reload"]], "fallback": [["open"]]}
+LISTS = {
+    "live": {"before": [["undo", "1"]], "after": [["reload"]], "fallback": [["open"]]},
+    "booted": {"before": [], "after": [["restart"]], "fallback": [["open"]]},
+}
 
 
 def arm(place, seconds=60.0):
@@ -105,8 +108,10 @@ def test_a_change_is_undone_when_its_time_is_over(place):
 
 def test_a_change_is_undone_after_a_reboot_at_once(place, monkeypatch):
     arm(place, 3000)
+    place.commands.clear()
     monkeypatch.setattr(rollback, "boot_id", lambda: "another")
     assert rollback.watch() == 0
+    assert place.commands == ["restart", "systemctl daemon-reload"]
     assert place.rules.read_text() == "before\n" and traces(place) == ["user.rules"]
 
 
@@ -127,7 +132,10 @@ def test_the_guard_waits_longer_for_a_module_that_works(place, monkeypatch):
 
 
 def test_a_guard_without_a_record_has_nothing_to_do(place):
-    assert rollback.watch() == 0 and place.commands == []
+    arm(place)
+    (place.folder / "guard" / "guard.json").unlink()
+    assert rollback.watch() == 0 and traces(place) == ["new", "user.rules"]
+    assert place.rules.read_text() == "after\n"
 
 
 def test_an_open_host_is_better_than_one_that_nobody_reaches(place):

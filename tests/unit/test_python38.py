@@ -13,7 +13,7 @@ import pytest
 REPO = Path(__file__).resolve().parents[2]
 AGENT = REPO / "plugins" / "module_utils" / "muster_agent"
 FILES = sorted(AGENT.glob("*.py"))
-ON_NODES = FILES + sorted(AGENT.parent.glob("python_env/*.py"))
+ON_NODES = FILES + sorted(AGENT.parent.glob("python_env/*.py")) + sorted(AGENT.parent.glob("muster_verify/*.py"))
 
 
 def python38():

@@ -44,7 +44,7 @@ def test_what_is_not_judged(name):
         ("python_env_min_free_mb", "5", None),  # as -e gives it
         ("python_env_min_free_mb", "lots", "a whole number"),
         ("python_env_min_free_mb", "", "a whole number"),
-        ("python_env_min_free_mb", None, "a value; leave it out for the default"),
+        ("python_env_min_free_mb", None, "a value, or nothing at all for the default"),
         ("python_env_verify", "yes", None),
         ("python_env_verify", "perhaps", "true or false"),
         ("chrony_servers", ["a"], None),
@@ -57,6 +57,22 @@ def test_what_is_not_judged(name):
 )
 def test_types(name, value, expected):
     assert role_variables.unfit(name, value, OPTIONS[name]) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [("python_env_min_free_mb", "5", 5), ("python_env_min_free_mb", "lots", 7), ("python_env_verify", "false", False)],
+)
+def test_values_as_the_roles_need_them(name, value, expected):
+    assert role_variables.converted(name, value, dict(OPTIONS[name], default=7)) == expected
+
+
+@pytest.mark.parametrize(
+    ("complaint", "expected"),
+    [("'chrony_mode' is undefined", True), ("'role_path' is undefined", True), ("'nix' is undefined", False), ("a loop", False)],
+)
+def test_templates_that_need_the_role(complaint, expected):
+    assert role_variables.waits("Error: " + complaint, OPTIONS) is expected
 
 
 def test_sentences_name_all_hosts():

@@ -112,9 +112,12 @@ class Node:
         command = self.host.backend.quote(command, *args)
         if self._sudo is not None:
             return self._quick("{}/bin/sh -c {}".format(self._sudo, shlex.quote(command)))
+        return self._by_ansible(command, {"ansible_become": True, "ansible_become_user": "root"})
+
+    def _by_ansible(self, command, variables):
+        """A command by way of Ansible itself, which knows every kind of connection and password."""
         # As text that neither Ansible's templates nor its splitting of arguments can take for something else.
         packed = base64.b64encode(command.encode()).decode()
-        variables = {"ansible_become": True, "ansible_become_user": "root"}
         try:
             found = self.host.ansible(
                 "ansible.builtin.shell", "echo {} | base64 -d | /bin/sh".format(packed), check=False, extra_vars=variables
@@ -129,9 +132,11 @@ class Node:
         return self.root("su - %s -s /bin/sh -c %s", self.user, self.host.backend.quote(command, *args))
 
     def plain(self, command, *args):
-        """Run a command as whoever the inventory says."""
+        """Run a command as root where Muster sets the host up, else as the login user."""
         command = self.host.backend.quote(command, *args)
-        return self.root(command) if self.managed else self._quick(command)
+        if self.managed:
+            return self.root(command)
+        return self._quick(command) if self._backend else self._by_ansible(command, {"ansible_become": False})
 
 
 def connection(variables):

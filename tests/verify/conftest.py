@@ -44,7 +44,7 @@ def pytest_ignore_collect(collection_path, config):
 
 def cluster_named(config):
     """Whether ``--hosts`` names hosts of an inventory."""
-    return (config.getoption("hosts") or "").startswith("ansible://")
+    return (config.getoption("hosts", None) or "").startswith("ansible://")
 
 
 @pytest.fixture(scope="session")
@@ -70,20 +70,11 @@ def managed(node):
     return node
 
 
-@pytest.fixture
-def head(cluster):
-    """The head, for tests of it alone."""
-    found = cluster.node(cluster.head)
-    if not found.managed:
-        pytest.skip("muster_manage_hosts is false")
-    return found
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """Put the journal of the units concerned beside a failure."""
     report = yield
-    if report.when == "call" and report.failed:
+    if report.failed and report.when != "teardown":
         for node in {id(value): value for value in item.funcargs.values() if hasattr(value, "root")}.values():
             units = [name for mark in item.iter_markers("units") for name in mark.args]
             if units and node.managed:

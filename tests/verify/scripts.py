@@ -2,8 +2,8 @@
 
 import shlex
 
-# argv: address, first and last rendezvous port, seconds. Prints a free port of those, an ephemeral one and its own id, and answers
-# each connection with MUSTER until it is ended or the seconds have passed.
+# argv: address, first and last rendezvous port, seconds. Prints a free port of those, an ephemeral one and its own id, and
+# answers each connection with MUSTER until it is ended or the seconds have passed.
 LISTEN = """
 import os, signal, socket, sys, threading
 address, first, last, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
@@ -59,6 +59,28 @@ for thread in threads:
     thread.join()
 for target in sys.argv[2:]:
     print(target, met[target])
+"""
+
+# argv: a command, then user@host ... Logs in to all at once; prints {"user@host": [exit code, output]} as JSON.
+LOGIN = """
+import json, subprocess, sys, threading
+options = ["BatchMode=yes", "StrictHostKeyChecking=yes", "ConnectTimeout=5", "ControlPath=none"]
+words = [word for option in options for word in ("-o", option)]
+found = {}
+def login(target):
+    user, name = target.split("@", 1)
+    try:
+        done = subprocess.run(["ssh", "-n", "-T"] + words + ["-l", user, "--", name, sys.argv[1]], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, timeout=15)
+        found[target] = [done.returncode, done.stdout.decode("utf-8", "replace")]
+    except subprocess.TimeoutExpired:
+        found[target] = [255, "no answer within 15 s"]
+threads = [threading.Thread(target=login, args=(target,)) for target in sys.argv[2:]]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+print(json.dumps(found))
 """
 
 

@@ -1,34 +1,42 @@
 """Who logs in where, and what the cluster's user may do."""
 
-import shlex
+import json
 
 import pytest
 
-# The last word, since testinfra takes 255, ssh's own exit code, for a failure of its own connection.
-SSH = "ssh -n -o BatchMode=yes -o StrictHostKeyChecking=yes -o ConnectTimeout=5 -o ControlPath=none -l {} -- {} {} || exit 1"
+from . import scripts
+
+STRANGERS = ("root", "muster-stranger")
+SESSION = "id -un; cat /etc/machine-id; ulimit -n; ulimit -l; cat /proc/sys/fs/nr_open"
 
 
-def login(head, user, name, command="id -un"):
-    """Log in from the head as its cluster user."""
-    return head.as_user(SSH.format(shlex.quote(user), shlex.quote(name), shlex.quote(command)))
+@pytest.fixture(scope="module")
+def logins(cluster):
+    """``{(user, name): (exit code, output)}`` of the head's logins to all members, as the cluster's user and as strangers."""
+    head = cluster.node(cluster.head)
+    if not head.managed:
+        pytest.skip("muster_manage_hosts is false")
+    targets = [(user, member["name"]) for member in cluster.members for user in (head.user, *STRANGERS)]
+    asked = head.as_user(scripts.python(scripts.LOGIN, SESSION, *("{}@{}".format(*target) for target in targets)))
+    assert asked.rc == 0, "{} has no ssh, or no user {}: {}".format(head.name, head.user, asked.stderr.strip())
+    found = json.loads(asked.stdout.splitlines()[-1])
+    return {target: tuple(found["{}@{}".format(*target)]) for target in targets}
 
 
 @pytest.mark.units("ssh", "sshd")
-def test_the_head_logs_in_without_a_question(head, managed):
-    asked = login(head, head.user, managed.name, "id -un; cat /etc/machine-id")
-    assert asked.rc == 0, "{} cannot log in to {}: {}".format(head.name, managed.name, asked.stderr.strip())
-    who, machine = asked.stdout.split()
+def test_the_head_logs_in_without_a_question(managed, cluster, logins):
+    code, output = logins[managed.user, managed.name]
+    assert code == 0, "{} cannot log in to {}: {}".format(cluster.head, managed.name, output.strip())
+    who, machine = output.split()[:2]
     assert who == managed.user
     assert machine == managed.root("cat /etc/machine-id").stdout.strip(), "the name {} leads elsewhere".format(managed.name)
 
 
 @pytest.mark.units("ssh", "sshd")
-@pytest.mark.parametrize("user", ["root", "muster-stranger"])
-def test_another_user_is_refused(head, managed, user):
-    asked = login(head, user, managed.name)
-    assert asked.rc != 0 and "Permission denied" in asked.stderr, "{} on {}: {}{}".format(
-        user, managed.name, asked.stdout, asked.stderr
-    )
+@pytest.mark.parametrize("user", STRANGERS)
+def test_another_user_is_refused(managed, logins, user):
+    code, output = logins[user, managed.name]
+    assert code == 255 and "Permission denied" in output, "{} on {}: {}".format(user, managed.name, output)
 
 
 def test_the_cluster_user_is_nobody_special(managed):
@@ -46,7 +54,8 @@ def test_the_cluster_user_has_its_folders(managed):
 
 def test_private_keys_are_private(managed):
     asked = managed.root(
-        "cd ~{0} && stat -c '%a %U %n' .ssh .ssh/id_* 2>/dev/null; stat -c '%a %U %n' /etc/ssh/ssh_host_*_key".format(managed.user)
+        "cd ~{} && stat -c '%a %U %n' .ssh .ssh/id_* 2>/dev/null; "
+        "stat -c '%a %U %n' /etc/ssh/ssh_host_*_key".format(managed.user)
     )
     wrong = []
     for line in asked.stdout.splitlines():
@@ -61,14 +70,12 @@ def test_private_keys_are_private(managed):
     assert not wrong, "{}: {}".format(managed.name, "; ".join(wrong))
 
 
-def test_a_fresh_session_has_the_limits(head, managed, cluster):
-    asked = login(head, head.user, managed.name, "ulimit -n; ulimit -l; cat /proc/sys/fs/nr_open")
-    assert asked.rc == 0, asked.stderr
-    files, locked, most = asked.stdout.split()
+def test_a_fresh_session_has_the_limits(managed, cluster, logins):
+    code, output = logins[managed.user, managed.name]
+    assert code == 0, output
+    files, locked, most = output.split()[2:5]
     # A container may be kept from raising its own limits, which are then those of its first process.
-    status = managed.root("grep CapBnd /proc/1/status; grep -E 'open files|locked memory' /proc/1/limits").stdout
-    may_raise = int(status.split()[1], 16) >> 24 & 1
-    if not may_raise:
+    if not int(managed.root("grep CapBnd /proc/1/status").stdout.split()[1], 16) >> 24 & 1:
         pytest.skip("{} may not raise its limits; they are {} files and {} KB".format(managed.name, files, locked))
     wanted = min(int(managed.nofile) or cluster.nofile, int(most))
     assert files == "unlimited" or int(files) >= wanted, "{}: {} open files, expected {}".format(managed.name, files, wanted)

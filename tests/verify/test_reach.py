@@ -74,7 +74,6 @@ def test_a_firewall_is_there_after_a_reboot(managed):
         "systemctl is-enabled ufw.service >/dev/null 2>&1 && ufw status | grep -x 'Status: active'; "
         "systemctl is-enabled firewalld.service >/dev/null 2>&1 && firewall-cmd --state 2>/dev/null; true"
     )
-    found = asked.stdout.split("\n")[:-1]
-    assert found in (["Status: active"], ["running"]), "{} has {}, expected one of ufw and firewalld, active now and at boot".format(
-        managed.name, ", ".join(found) or "neither"
-    )
+    found = asked.stdout.splitlines()
+    told = "{}: {}, expected one of ufw and firewalld to be active, now and at boot".format(managed.name, found or "neither")
+    assert found in (["Status: active"], ["running"]), told

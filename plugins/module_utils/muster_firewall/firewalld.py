@@ -218,7 +218,7 @@ _OTHER = {"add": "remove", "remove": "add"}
 
 def _update(zone, difference):
     """The step that saves a running firewalld's zone for good, all at once: by single rules it takes a second for ten."""
-    saved, wrong, changed = zone["saved"], difference["wrong"], {}
+    saved, wrong, changed, names = zone["saved"], difference["wrong"], {}, {"rules_str": "rules"}
     gone = set(difference["stale"] + wrong["rules"])
     if gone or difference["add"]:
         changed["rules_str"] = [text for text in saved["rules"] if text not in gone] + [rich(rule) for rule in difference["add"]]
@@ -228,7 +228,12 @@ def _update(zone, difference):
         changed["ports"] = [port for port in saved["ports"] if port not in wrong["ports"]]
     if not changed:
         return []
-    return [Step(bus.argv(zone["path"], ".config.zone", "update2", "a{sv}", *bus.settings_words(changed)), None, 20)]
+    # firewalld looks at files that have changed only seconds later, so the file that comes back is not enough.
+    before = {name: saved[names.get(name, name)] for name in changed}
+    argv, undo = (
+        bus.argv(zone["path"], ".config.zone", "update2", "a{sv}", *bus.settings_words(values)) for values in (changed, before)
+    )
+    return [Step(argv, undo, 20)]
 
 
 def _lines(name, live, saved, active):
@@ -248,7 +253,7 @@ def _texts(part, difference, wanted):
     """What of a part is Muster's or is to go, as texts."""
     missing = set(difference["add"])
     found = [rule.text for rule in wanted if rule not in missing] + [rule.text for rule in difference["stay"]]
-    found += difference["stale"]
+    found += [rule.text if rule else text for text, rule in ((text, parse_rich(text).rule) for text in sorted(difference["stale"]))]
     wrong = difference["wrong"]
     found += ["service {} (not Muster's)".format(name) for name in wrong["services"]]
     found += ["port {}/{} (not Muster's)".format(*port) for port in wrong["ports"]]
@@ -296,11 +301,17 @@ def plan(state, wanted, wish):
 
 
 def guard_lists(state, steps):
-    """Commands that put firewalld back as it was, around the return of its files: ``{"before", "after", "fallback"}``."""
-    undo = [step.undo for step in reversed(steps) if step.undo] if state["active"] else [["systemctl", "stop", UNIT]]
-    after = [] if state["boot"] else [["systemctl", "disable", UNIT]]
+    """Commands that put firewalld back as it was, around the return of its files; see ``guard.arm``."""
     fallback = [["firewall-cmd", "--reload"], ["systemctl", "stop", UNIT]]
-    return {"before": undo, "after": after, "fallback": fallback}
+    after = [] if state["boot"] else [["systemctl", "disable", UNIT]]
+    if not state["active"]:
+        stop = {"before": [["systemctl", "stop", UNIT]], "after": after, "fallback": fallback}
+        return {"live": stop, "booted": stop}
+    undo = [step.undo for step in reversed(steps) if step.undo]
+    return {
+        "live": {"before": undo, "after": after, "fallback": fallback},
+        "booted": {"before": [], "after": [["firewall-cmd", "--reload"]] + after, "fallback": fallback},
+    }
 
 
 def guard_files(state):

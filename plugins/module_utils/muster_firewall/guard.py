@@ -67,7 +67,8 @@ def arm(token, files, lists, seconds, client):
     Args:
         token: whoever confirms must know it.
         files: paths to save.
-        lists: commands around the return of the files, ``{"before", "after", "fallback"}``.
+        lists: commands around the return of the files: ``{"before", "after", "fallback"}`` under ``live``, and under ``booted``
+            those for a host that has been booted meanwhile; of the last kind the first that works counts where others fail.
         seconds: how long the change may go unconfirmed.
         client: the SSH connection of this run as ``host.connection`` gives it.
 

@@ -4,7 +4,7 @@ from typing import List, NamedTuple, Optional
 
 
 class Step(NamedTuple):
-    """One command: its ``argv``, the command that undoes it at run time (files come back by themselves), its number of rules."""
+    """One command: its ``argv``, the command that undoes it where a file that comes back does not, its number of rules."""
 
     argv: List[str]
     undo: Optional[List[str]] = None

@@ -151,7 +151,7 @@ def command(argv):
 
 def restore(record):
     """Undo the change; the caller holds the lock. Returns whether all went well, in the first or the last way."""
-    lists = record["lists"]
+    lists = record["lists"]["live" if record["boot"] == boot_id() else "booted"]
     well = all([command(argv) for argv in lists["before"]])
     bring_back(record["files"])
     well = all([command(argv) for argv in lists["after"]]) and well
@@ -161,7 +161,8 @@ def restore(record):
 
 def remove():
     """Remove every trace of the guard; the caller holds the lock."""
-    for path in (WANTS, UNIT_FILE):
+    # The record first: without it the change stands, wherever this is interrupted.
+    for path in (os.path.join(FOLDER, "guard.json"), WANTS, UNIT_FILE):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
     shutil.rmtree(FOLDER, ignore_errors=True)
@@ -172,6 +173,9 @@ def watch():
     """Wait until the change is confirmed or its time is over; returns the exit code."""
     record = load()
     if record is None:
+        with lock():
+            if load() is None:
+                remove()
         return 0
     if record["boot"] == boot_id():
         write(os.path.join(FOLDER, "watching"), b"")

@@ -223,7 +223,7 @@ def plan(state, wanted, wish):
     if not state["boot"]:
         steps.append(Step(["systemctl", "enable", UNIT]))
     before = [rule.text for rule in wanted if rule in there] + [rule.text for rule in stay]
-    before += ["{} {}".format(rule.action, " ".join(rule.clause)) for rule in stale]
+    before += [rule.rule.text if rule.plain else "{} {}".format(rule.action, " ".join(rule.clause)) for rule in stale]
     before += ["{} {} (not Muster's)".format(rule.action, " ".join(rule.clause)) for rule in wrong]
     after = [rule.text for rule in wanted if rule in there or rule in add] + [rule.text for rule in stay]
     return Plan(steps, status_lines(NAME, state, denies) + before, wanted_lines(NAME) + after)
@@ -248,7 +248,7 @@ def removing(rule):
 
 
 def guard_lists(state, _steps):
-    """Commands that put ufw back as it was, around the return of its files: ``{"before", "after", "fallback"}``."""
+    """Commands that put ufw back as it was, around the return of its files; see ``guard.arm``."""
     before, after = [], []
     if state["active"]:
         after.append(["ufw", "reload"])
@@ -258,7 +258,8 @@ def guard_lists(state, _steps):
         after += state["policies"]
     if not host.unit(UNIT)["enabled"]:
         after.append(["systemctl", "disable", UNIT])
-    return {"before": before, "after": after, "fallback": [["ufw", "--force", "disable"]]}
+    lists = {"before": before, "after": after, "fallback": [["ufw", "--force", "disable"]]}
+    return {"live": lists, "booted": lists}
 
 
 def guard_files(_state):
