@@ -14,7 +14,7 @@ export ANSIBLE_CONFIG := $(CURDIR)/ansible.cfg
 PYTEST := $(BIN)/python -m pytest
 LAB_PACKAGES := systemd-container mmdebstrap iproute2 nftables openssh-client
 
-.PHONY: help demo env test lint unit integration mutations bench build clean lab lab-down lab-packages lab-test
+.PHONY: help demo env test lint unit integration mutations bench bench-lab build clean lab lab-down lab-packages lab-test
 
 help: ## what there is
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -26,7 +26,7 @@ demo: .venv/.demo ## provision and train on two nodes that are both this machine
 env: .venv/.demo ## the environment of the two local nodes alone
 	ansible-playbook site.yml
 
-test: lint env unit integration mutations ## everything that can run on this machine
+test: lint env unit integration lab-test mutations ## everything that can run on this machine
 
 lint: .venv/.dev ## ruff, mypy, yamllint, ansible-lint
 	ruff check .
@@ -53,12 +53,15 @@ lab-packages: ## Debian's packages that the lab needs here (root)
 	apt-get update -qq
 	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $(LAB_PACKAGES)
 
-lab-test: .venv/.dev ## the lab itself
+lab-test: .venv/.dev ## site.yml and what it promises on real hosts, where this machine can boot them (root)
 	$(PYTEST) tests/lab
 
 bench: .venv/.dev env ## figures of the docs: medians of paired runs
 	$(BIN)/python tests/bench/launch_latency.py
 	$(BIN)/python tests/bench/restarts.py
+
+bench-lab: .venv/.dev ## figures of site.yml on real hosts (root)
+	$(BIN)/python tests/bench/provision.py
 
 build: .venv/.demo ## the collection as ansible-galaxy installs it, in dist/
 	ansible-galaxy collection build --force --output-path dist .

@@ -70,6 +70,11 @@ options:
       - A port or a range of ports that is open to the members, beside the range that the host's programs take ports from.
     type: str
     default: "29500:29999"
+  ephemeral_ports:
+    description:
+      - The range that the host's programs take ports from, where it is about to be set. Empty means the one in force.
+    type: str
+    default: ""
   service_ports:
     description:
       - Ports and ranges that are open to O(admin_networks), which must not be the whole world then.
@@ -154,6 +159,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "admin_networks": {"type": "list", "elements": "str", "default": ["0.0.0.0/0", "::/0"]},
     "ssh_ports": {"type": "list", "elements": "int", "default": []},
     "rendezvous_ports": {"type": "str", "default": "29500:29999"},
+    "ephemeral_ports": {"type": "str", "default": ""},
     "service_ports": {"type": "list", "elements": "str", "default": []},
     "time_server": {"type": "bool", "default": False},
     "rollback_seconds": {"type": "int", "default": 60},

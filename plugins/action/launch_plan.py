@@ -14,8 +14,8 @@ from ansible.utils.display import Display
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.errors import Refusal
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.files import write_json
-from ansible_collections.muster.cluster.plugins.plugin_utils import options as launch_options
 from ansible_collections.muster.cluster.plugins.plugin_utils import addressing, planning, selection
+from ansible_collections.muster.cluster.plugins.plugin_utils import options as launch_options
 
 PROJECT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 display = Display()

@@ -2,13 +2,14 @@
 
 import json
 import os
+import re
 import time
 
 from ansible import constants
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.files import read_json, write_json
-from ansible_collections.muster.cluster.plugins.plugin_utils import remote, unreachable
+from ansible_collections.muster.cluster.plugins.plugin_utils import preflight, remote, unreachable
 
 # What the node's code needs beside its own package.
 SHARED = ("__init__", "cli", "errors", "facts", "network", "procs")
@@ -51,7 +52,7 @@ class ActionModule(ActionBase):
         except remote.NodeError as error:
             return {"lost": str(error)}
         except AnsibleError as error:
-            return {"lost": "could not be asked: {}".format(unreachable.explain(str(error)))}
+            return {"lost": "could not be asked: {}".format(explain(str(error), pythons[0]))}
         if "clock" in answer:
             clock = answer.pop("clock")
             answer["bounds"] = [clock - time.time(), clock - before]
@@ -117,6 +118,12 @@ def sources():
     agent = remote.agent_sources()
     found.update({"muster_agent/{}.py".format(name): agent[name + ".py"] for name in SHARED})
     return found
+
+
+def explain(text, python):
+    """Why Ansible could not run the command, in one clause; sudo and its passwords are told as preflight tells them."""
+    told = next((clause for pattern, clause in preflight.FAULTS if re.search(pattern, text)), None)
+    return told.format(python=python) if told else unreachable.explain(text)
 
 
 def interpreters(given):

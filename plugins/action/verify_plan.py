@@ -48,7 +48,8 @@ class ActionModule(ActionBase):
             "port_range": port_range(arguments["port_range"]),
             "timeout": whole("verify_timeout", arguments["timeout"], 1, 60),
             "clock_limit": number("verify_clock_limit", arguments["clock_limit"]),
-            "ssh": yes("verify_ssh", arguments["ssh"]),
+            # From the head alone is a login promised; --limit may have left it out.
+            "ssh": yes("verify_ssh", arguments["ssh"]) and group[0] in names,
             "clocks": yes("verify_clocks", arguments["clocks"]),
             "versions": yes("verify_versions", arguments["versions"]),
             "bandwidth": yes("verify_bandwidth", arguments["bandwidth"]),
@@ -62,12 +63,24 @@ class ActionModule(ActionBase):
         forks = context.CLIARGS.get("forks") or constants.DEFAULT_FORKS
         plan["lifetime"] = verifying.lifetime(len(nodes), int(forks), options["timeout"], plan["clock_wait"])
         plan["began"] = time.time()
-        plan["runs_dir"] = os.path.abspath(os.path.expanduser(str(arguments["runs_dir"])))
+        plan["runs_dir"] = writable(os.path.abspath(os.path.expanduser(str(arguments["runs_dir"]))))
         # Through files: a look into the variables of all other hosts, on every host, would cost as much as the rest.
         folder = tempfile.mkdtemp(prefix="muster-{}-".format(os.getppid()), dir=constants.DEFAULT_LOCAL_TMP)
         path = os.path.join(folder, "plan.json")
         write_json(path, plan)
         return {"changed": False, "plan_file": path}
+
+
+def writable(folder):
+    """A folder for records, made where it is not there yet; raises Refusal before any host is asked."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        if os.access(folder, os.W_OK | os.X_OK):
+            return folder
+        why = "permission denied"
+    except OSError as error:
+        why = error.strerror
+    raise Refusal("{} cannot be written ({}), expected a folder for the record; set verify_runs_dir".format(folder, why))
 
 
 def yes(name, value):

@@ -34,6 +34,7 @@ def play(inventory, folder):
     Returns:
         ``(seconds, changed, tasks)``: wall time, changed tasks per host, and wall seconds of every task by name.
     """
+    folder.mkdir()
     began = time.monotonic()
     done = ansible_runner.run(
         private_data_dir=str(folder), project_dir=str(folder), playbook=str(REPO / "site.yml"), inventory=str(inventory),
@@ -48,9 +49,11 @@ def play(inventory, folder):
     for event in done.events:
         found = event.get("event_data") or {}
         if event["event"].startswith("runner_on_") and event["event"] != "runner_on_start" and found.get("start"):
-            spans = tasks.setdefault(found["task"], [])
-            spans.append((found["start"], found["end"]))
-    walls = {name: _wall(spans) for name, spans in tasks.items()}
+            named = "{} : {}".format(found["role"].rpartition(".")[2], found["task"]) if found.get("role") else found["task"]
+            tasks.setdefault((found["task_uuid"], named), []).append((found["start"], found["end"]))
+    walls = {}
+    for (_, name), spans in tasks.items():
+        walls[name] = walls.get(name, 0) + _wall(spans)
     return seconds, done.stats["changed"], walls
 
 

@@ -191,7 +191,7 @@ def test_ssh_for_administrators_alone(play, lab):
     networks = {"firewall_admin_networks": [controller(lab)], "firewall_service_ports": ["6006"]}
     lab.host("n1").run("ufw allow OpenSSH")
     n2 = lab.host("n2")
-    n2.run("firewall-cmd --add-port=8099/tcp")
+    n2.run("firewall-cmd --permanent --add-port=2222/tcp && firewall-cmd --add-port=2222/tcp --add-port=8099/tcp")
     run = play("--diff", **networks)
     assert "OpenSSH (not Muster's)" in run.stdout and "service ssh (not Muster's)" not in run.stdout
     assert "port 2222/tcp (not Muster's)" in run.stdout

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from .test_preflight import HOLDER
+
 REPO = Path(__file__).resolve().parents[2]
 MEMBERS = ("n1", "n2", "n3")
 FILES = "cat /etc/hosts /etc/ssh/ssh_known_hosts /home/muster/.ssh/authorized_keys /etc/chrony/chrony.conf"
@@ -216,12 +218,16 @@ def test_a_host_that_dies_in_the_middle(play, lab, tmp_path):
 
 
 def test_a_host_joins_by_one_run(play, lab, tmp_path):
-    """Last, since the cluster is larger from here on."""
+    """It has no package list, and its packages are locked for 40 s. Last, since the cluster is larger from here on."""
+    n4 = lab.host("n4")
+    n4.run("rm -rf /var/lib/apt/lists/*")
+    pid = n4.run(["python3", "-c", HOLDER, "/var/lib/dpkg/lock-frontend", "40"]).stdout.strip()
     more = tmp_path / "more.yml"
     more.write_text("---\ntorch_nodes:\n  children:\n    spare:\n")
     both = "{} -i {}".format(lab.folder / "inventory", more)
     run = play(inventory=both)
     assert pairs(run) == (12, 12)
+    assert "n4: waits up to 300 s for python3 (pid {}), which holds /var/lib/dpkg/lock-frontend".format(pid) in run.stdout
     assert not changed(play(inventory=both))
     for name in MEMBERS:
         assert "n4" in lab.host(name).run(["cat", "/etc/hosts"]).stdout

@@ -18,7 +18,7 @@ ROLES = sorted(path.name for path in (REPO / "roles").iterdir() if path.is_dir()
 TEXTS = ("DOCUMENTATION", "EXAMPLES", "RETURN")
 EMPTY = ("", [], {})
 # What playbooks and roles hand to a role; not a user's to set.
-HANDED = re.compile(r"launch_group|\w+_members|build_tools_also|packages_names")
+HANDED = re.compile(r"launch_group|\w+_members|build_tools_also|packages_names|firewall_ephemeral_ports")
 
 
 def read_yaml(*names):

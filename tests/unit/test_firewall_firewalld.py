@@ -140,6 +140,7 @@ def options(**changes):
         "admin_networks": ["0.0.0.0/0", "::/0"],
         "ssh_ports": [22],
         "rendezvous_ports": "29500:29999",
+        "ephemeral_ports": "",
         "service_ports": [],
         "time_server": False,
         "rollback_seconds": 60,

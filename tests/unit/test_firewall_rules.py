@@ -11,6 +11,7 @@ OPTIONS = {
     "admin_networks": ["0.0.0.0/0", "::/0"],
     "ssh_ports": [22],
     "rendezvous_ports": "29500:29999",
+    "ephemeral_ports": "",
     "service_ports": [],
     "time_server": False,
     "rollback_seconds": 60,
@@ -52,6 +53,10 @@ def texts(own="10.0.0.1", ephemeral=rules.EPHEMERAL, v6=True, **changes):
         (  # a range of the host that is wider, or narrower, or holds the rendezvous
             {"members": {"n2": ["10.0.0.2"]}, "ephemeral": (15000, 61000)},
             ["allow tcp 22 from 0.0.0.0/0", "allow tcp 22 from ::/0", "allow tcp 15000-61000 from 10.0.0.2"],
+        ),
+        (  # the range that is about to be set counts more than the one in force
+            {"members": {"n2": ["10.0.0.2"]}, "ephemeral": (15000, 61000), "ephemeral_ports": "40000:50000"},
+            ["allow tcp 22 from 0.0.0.0/0", "allow tcp 22 from ::/0", "allow tcp 29500-29999,40000-50000 from 10.0.0.2"],
         ),
         (
             {"members": {"n2": ["10.0.0.2"]}, "ephemeral": (40000, 50000), "rendezvous_ports": "1234"},

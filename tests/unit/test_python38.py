@@ -13,7 +13,8 @@ import pytest
 REPO = Path(__file__).resolve().parents[2]
 AGENT = REPO / "plugins" / "module_utils" / "muster_agent"
 FILES = sorted(AGENT.glob("*.py"))
-ON_NODES = FILES + sorted(AGENT.parent.glob("python_env/*.py")) + sorted(AGENT.parent.glob("muster_verify/*.py"))
+PACKAGES = ("python_env", "muster_verify", "muster_survey", "muster_firewall", "entries")
+ON_NODES = FILES + sorted(path for package in PACKAGES for path in AGENT.parent.glob(package + "/*.py"))
 
 
 def python38():

@@ -197,6 +197,18 @@ def test_the_interpreter(given, first, count):
     assert found[0].startswith(first) and (len(found) == 1 if count == 1 else len(found) > 1)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Task failed: Missing sudo password", "its sudo asks for a password, expected none or yours; run with "),
+        ("Task failed: Incorrect sudo password", "its sudo refuses the password, expected the login user's; correct it"),
+        ("ssh: connect to host n1 port 22: Connection timed out", "it does not answer, expected SSH to work"),
+    ],
+)
+def test_why_ansible_could_not_ask(text, expected):
+    assert verify_node.explain(text, "/usr/bin/python3").startswith(expected)
+
+
 def test_without_any_python_it_says_so():
     done = subprocess.run(
         ["sh", "-c", remote.first_boot_command(["/does/not/exist", "neither-this"])], stdin=subprocess.DEVNULL,

@@ -261,6 +261,7 @@ def test_check_mode_says_what_would_be_done():
         (lambda value: verify_plan.yes("x", value), "false", False),
         (lambda value: verify_plan.yes("x", value), "perhaps", "x is 'perhaps', expected true or false; correct it"),
         (lambda value: verify_plan.whole("x", value, 1, 60), "3", 3),
+        (verify_plan.writable, "/proc/x", "/proc/x cannot be written .*, expected a folder for the record; set verify_runs_dir"),
         (lambda value: verify_plan.whole("x", value, 1, 60), 61, "x is 61, expected a number from 1 to 60; correct it"),
     ],
 )  # fmt: skip

@@ -253,7 +253,9 @@ def _texts(part, difference, wanted):
     """What of a part is Muster's or is to go, as texts."""
     missing = set(difference["add"])
     found = [rule.text for rule in wanted if rule not in missing] + [rule.text for rule in difference["stay"]]
-    found += [rule.text if rule else text for text, rule in ((text, parse_rich(text).rule) for text in sorted(difference["stale"]))]
+    for text in sorted(difference["stale"]):
+        rule = parse_rich(text).rule
+        found.append(rule.text if rule else text)
     wrong = difference["wrong"]
     found += ["service {} (not Muster's)".format(name) for name in wrong["services"]]
     found += ["port {}/{} (not Muster's)".format(*port) for port in wrong["ports"]]

@@ -150,7 +150,7 @@ def check(options):
 
     Args:
         options: ``members`` (``{name: [addresses]}``), ``keep_members_in``, ``admin_networks``, ``rendezvous_ports``,
-            ``service_ports``, ``ssh_ports``, ``time_server``, ``rollback_seconds``.
+            ``ephemeral_ports``, ``service_ports``, ``ssh_ports``, ``time_server``, ``rollback_seconds``.
 
     Raises:
         Refusal: one sentence without the host's name.
@@ -173,6 +173,7 @@ def check(options):
         "keep": [network(value) for value in options["keep_members_in"]],
         "admin": admin,
         "rendezvous": check_ports("firewall_rendezvous_ports", options["rendezvous_ports"]),
+        "ephemeral": check_ports("firewall_ephemeral_ports", options["ephemeral_ports"]) if options["ephemeral_ports"] else None,
         "services": merged(services),
         "ssh": merged(check_ports("ssh_ports", value) for value in options["ssh_ports"]),
         "time_server": options["time_server"],
@@ -188,7 +189,7 @@ def desired(wish, ephemeral=EPHEMERAL, own=(), v6=True):
 
     Args:
         wish: from :func:`check`.
-        ephemeral: the host's ``net.ipv4.ip_local_port_range``.
+        ephemeral: the host's ``net.ipv4.ip_local_port_range``, which counts where the wish names none.
         own: the host's own addresses, which need no rule.
         v6: whether the host speaks IPv6.
     """
@@ -196,7 +197,8 @@ def desired(wish, ephemeral=EPHEMERAL, own=(), v6=True):
     if len(peers) > MOST_PEERS:
         peers = fewest(peers)
     peers = [peer for peer in peers if peer not in own]
-    jobs = merged([wish["rendezvous"], (min(ephemeral[0], EPHEMERAL[0]), max(ephemeral[1], EPHEMERAL[1]))])
+    taken = wish["ephemeral"] or (min(ephemeral[0], EPHEMERAL[0]), max(ephemeral[1], EPHEMERAL[1]))
+    jobs = merged([wish["rendezvous"], taken])
     found = [Rule("tcp", wish["ssh"], source) for source in wish["admin"]]
     found += [Rule("tcp", wish["ssh"], peer) for peer in peers if not holds(wish["admin"], peer)]
     found += [Rule("tcp", jobs, peer) for peer in peers]

@@ -24,7 +24,7 @@ def drop(entry):
     """Become the user of a passwd entry for good; raises OSError.
 
     Args:
-        entry: of an ordinary user, or None on a host that has not even ``nobody``.
+        entry: of an ordinary user; None where there is no such user, so that nothing is dropped.
     """
     if entry is None or entry.pw_uid == 0:
         return

@@ -61,7 +61,7 @@ def connect(name, peers, visits, user, timeout, python, ssh=(), ring=None):
     """
     account = accounts.find(user)
     if os.geteuid() == 0:
-        accounts.drop(account or accounts.find("nobody"))
+        accounts.drop(account)  # without such a user the jobs are root's own
     found = connecting.visit_all(name, peers, timeout, visits)
     found.update(user=accounts.own_name(), python=looking.job_python(python))
     if ssh:

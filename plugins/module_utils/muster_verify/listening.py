@@ -163,17 +163,25 @@ class Server:
             with connection:
                 connection.settimeout(PATIENCE)
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self.talk(kind, protocol.Channel(connection))
+                visit = self.talk(kind, protocol.Channel(connection))
+                if visit:
+                    # Who closes first keeps the port busy for a minute, so that is left to the visitor.
+                    connection.recv(1)
+                    self.visited(*visit)
         except (OSError, KeyError, TypeError, protocol.Foreign):
             pass  # whoever it was has told its own side
         finally:
             self._slots.release()
 
     def talk(self, kind, channel):
-        """One visit: the two proofs, then questions until the visitor takes its leave."""
+        """One visit: the two proofs, then questions until the visitor takes its leave.
+
+        Returns:
+            the arguments of :meth:`visited`; None for a stranger.
+        """
         hello = channel.receive()
         if not hmac.compare_digest(str(hello["mac"]), protocol.mac(self.token, "ask", hello["from"], hello["nonce"])):
-            return
+            return None
         channel.send(mac=protocol.mac(self.token, "answer", hello["nonce"]))
         while True:
             asked = channel.receive()
@@ -182,14 +190,12 @@ class Server:
             elif asked["do"] == "sink":
                 channel.send(go=True)
                 channel.send(**drain(channel.sock))
-                self.visited(hello["from"], "sink")
-                return
+                return hello["from"], "sink", None
             elif asked["do"] == "leave":
                 channel.send(left=True)
-                self.visited(hello["from"], kind, asked.get("expected"))
-                return
+                return hello["from"], kind, asked.get("expected")
 
-    def visited(self, visitor, kind, expected=None):
+    def visited(self, visitor, kind, expected):
         """Note a visit; ``expected`` is how many there will be in all, which the host's own says."""
         with self._lock:
             self._visits.add((visitor, kind))

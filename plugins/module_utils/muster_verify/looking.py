@@ -53,7 +53,7 @@ def os_name(text):
 def job_python(path):
     """``{"version", "torch", "packages", "fingerprint"}`` of the jobs' Python, or None where there is none.
 
-    A virtual environment is read, not started.
+    A virtual environment is read, not started; another Python is started, by root only where it is root's.
     """
     if not os.access(path, os.X_OK):
         return None
@@ -64,7 +64,7 @@ def job_python(path):
     found = {"packages": packages, "fingerprint": facts.fingerprint(packages), "torch": packages.get("torch")}
     if match:
         return dict(found, version=match.group(1))
-    told = facts.interpreter(path)
+    told = facts.interpreter(path) if os.geteuid() or os.stat(path).st_uid == 0 else None
     if told is None:
         return None
     return dict(found, version=".".join(map(str, told["version"])), torch=found["torch"] or told["torch"])
