@@ -14,7 +14,7 @@ from ansible_collections.muster.cluster.plugins.plugin_utils import addressing, 
 
 display = Display()
 # Seconds that a host waits for a time daemon which site.yml has started a moment ago.
-CLOCK_WAIT = 10
+CLOCK_WAIT = 15
 
 
 class ActionModule(ActionBase):

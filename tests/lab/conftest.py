@@ -52,15 +52,20 @@ def soon():
     return wait
 
 
-# The lab as it comes, then a cluster made of it, then what is tried on the cluster.
-ORDER = ("test_lab.py", "test_preflight.py", "test_site.py")
+# The lab as it comes and what puts it back; then a cluster made of it, and what is tried on the cluster.
+FIRST = ("test_lab.py", "test_preflight.py", "test_identity.py", "test_system.py", "test_site.py")
+LAST = ("test_joining.py",)
+
+
+def place(path):
+    """Where a file of tests stands in the order."""
+    return FIRST.index(path.name) if path.name in FIRST else len(FIRST) + (path.name in LAST)
 
 
 def pytest_collection_modifyitems(items):
     """Order the files of this folder, which share one lab; within a file the order stays."""
     here = os.path.dirname(__file__)
-    ours = [item for item in items if str(item.path.parent) == here]
-    places = [index for index, item in enumerate(items) if item in ours]
-    ours.sort(key=lambda item: ORDER.index(item.path.name) if item.path.name in ORDER else len(ORDER))
+    places = [index for index, item in enumerate(items) if str(item.path.parent) == here]
+    ours = sorted((items[index] for index in places), key=lambda item: place(item.path))
     for index, item in zip(places, ours):
         items[index] = item

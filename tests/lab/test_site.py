@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from .test_preflight import HOLDER
+from .playing import changed, pairs, player
 
 REPO = Path(__file__).resolve().parents[2]
 MEMBERS = ("n1", "n2", "n3")
@@ -17,27 +17,8 @@ FILES = "cat /etc/hosts /etc/ssh/ssh_known_hosts /home/muster/.ssh/authorized_ke
 
 @pytest.fixture
 def play(run_playbook, lab):
-    """``play(playbook, options="", extravars=None, bad=False)`` on the lab's inventory; ``bad``: it must fail."""
-
-    def run(playbook="site.yml", options="", extravars=None, bad=False, inventory=None):
-        where = "-i {}".format(inventory or lab.folder / "inventory")
-        done = run_playbook(playbook, extravars=extravars, cmdline="{} {}".format(where, options), timeout=600)
-        assert (done.rc != 0) == bad, done.stdout[-6000:]
-        return done
-
-    return run
-
-
-def changed(run):
-    """Changed tasks per host, those without any left out."""
-    return {host: count for host, count in run.stats.get("changed", {}).items() if count}
-
-
-def pairs(run):
-    """How many pairs the verdict of verify.yml counts: ``(good, all)``."""
-    found = re.search(r"(\d+) of (\d+) pairs", run.stdout)
-    assert found, run.stdout[-3000:]
-    return int(found.group(1)), int(found.group(2))
+    """See :func:`player`."""
+    return player(run_playbook, lab)
 
 
 def suite(lab, *options, hosts="ansible://torch_nodes", inventory=None):
@@ -215,19 +196,3 @@ def test_a_host_that_dies_in_the_middle(play, lab, tmp_path):
         lab.host("n2").wait_ssh(60)
     play()
     assert not changed(play())
-
-
-def test_a_host_joins_by_one_run(play, lab, tmp_path):
-    """It has no package list, and its packages are locked for 40 s. Last, since the cluster is larger from here on."""
-    n4 = lab.host("n4")
-    n4.run("rm -rf /var/lib/apt/lists/*")
-    pid = n4.run(["python3", "-c", HOLDER, "/var/lib/dpkg/lock-frontend", "40"]).stdout.strip()
-    more = tmp_path / "more.yml"
-    more.write_text("---\ntorch_nodes:\n  children:\n    spare:\n")
-    both = "{} -i {}".format(lab.folder / "inventory", more)
-    run = play(inventory=both)
-    assert pairs(run) == (12, 12)
-    assert "n4: waits up to 300 s for python3 (pid {}), which holds /var/lib/dpkg/lock-frontend".format(pid) in run.stdout
-    assert not changed(play(inventory=both))
-    for name in MEMBERS:
-        assert "n4" in lab.host(name).run(["cat", "/etc/hosts"]).stdout

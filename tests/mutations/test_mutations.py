@@ -11,6 +11,8 @@ import pytest
 REPO = Path(__file__).resolve().parents[2]
 AGENT = "plugins/module_utils/muster_agent/"
 CONTROLLER = "plugins/plugin_utils/"
+ENTRIES = "plugins/module_utils/entries/"
+FIREWALL = "plugins/module_utils/muster_firewall/"
 COPIED = ("plugins", "library", "roles", "playbooks", "inventory", "files", "tests", "collections")
 FILES = ("ansible.cfg", "launch.yml", "site.yml", "pyproject.toml")
 
@@ -44,6 +46,49 @@ MUTATIONS = [
     ("a lost agent goes unnoticed", AGENT + "head.py", 'await self.inbox.put((rank, {"kind": "gone", "why": "its agent ended',
      'str((rank, {"kind": "gone", "why": "its agent ended',
      "integration/test_faults.py::test_agent_is_killed"),
+    # Real hosts.
+    ("the files have no lock", ENTRIES + "storing.py", "            _lock(place, folder)\n", "",
+     "unit/test_entries_storing.py::test_a_lock_that_nobody_gives_back_ends_in_a_sentence"),
+    ("own name stays on loopback", ENTRIES + "hosts.py",
+     "if address.is_loopback and address != self.members[self.own]:", "if False:",
+     "unit/test_entries_hosts.py::test_the_line_of_this_host"),
+    ("--limit drops the others' host keys", ENTRIES + "known_hosts.py",
+     'known = there.get(name, []) if member.get("keys") is None', 'known = [] if member.get("keys") is None',
+     "unit/test_entries_keys.py::test_known_hosts"),
+    ("lines of others are touched", ENTRIES + "lines.py", "out.append(line)", 'out.append(line.strip() + "\\n")',
+     "unit/test_entries_keys.py::test_known_hosts"),
+    ("SSH is not the first rule", FIREWALL + "rules.py", 'found += [Rule("tcp", jobs, peer) for peer in peers]',
+     'found[:0] = [Rule("tcp", jobs, peer) for peer in peers]',
+     "unit/test_firewall_rules.py::test_ssh_comes_first_whatever_else_is_open"),
+    ("rules of others go from ufw", FIREWALL + "ufw.py", "stale = [rule for rule in own if", "stale = [rule for rule in found if",
+     "unit/test_firewall_ufw.py::test_nothing_to_do"),
+    ("rules of others go from firewalld", FIREWALL + "firewalld.py", 'for text in part["rules"] if parse_rich(text).own}',
+     'for text in part["rules"]}', "unit/test_firewall_firewalld.py::test_nothing_to_do"),
+    ("a member that has left is let in", FIREWALL + "rules.py", 'and holds(wish["keep"], rule.source)', "",
+     "unit/test_firewall_firewalld.py::test_a_member_that_has_left_loses_its_rules"),
+    ("the old connection confirms", FIREWALL + "guard.py",
+     'if client and record["client"] and list(client) == list(record["client"]):', "if False:",
+     "unit/test_firewall_guard.py::test_a_change_is_confirmed"),
+    ("nothing undoes a lock-out", FIREWALL + "guard.py", 'host.must(["systemctl", "start", rollback.UNIT])', "pass",
+     "unit/test_firewall_guard.py::test_a_guard_is_armed_before_the_change"),
+    ("clocks are not looked at", CONTROLLER + "preflight.py", "if off is None or abs(off) <= most:", "if True:",
+     "unit/test_preflight.py::test_clocks"),
+    ("one address twice passes", CONTROLLER + "preflight.py", "if len(names) > 1:", "if False:",
+     "unit/test_preflight.py::test_addresses"),
+    ("misspelt variables of roles pass", CONTROLLER + "role_variables.py", "if prefix and name not in known:", "if False:",
+     "unit/test_role_variables.py::test_what_was_meant"),
+    ("two time daemons run", CONTROLLER + "chrony.py", "for name, state in daemons.items() if", "for name, state in () if",
+     "unit/test_chrony.py::test_plan"),
+    ("a worker follows others than the head", "roles/chrony/templates/chrony.conf.j2", "# kept: {{ line }}", "{{ line }}",
+     "unit/test_chrony.py::test_a_worker_follows_the_head_alone"),
+    ("a limit is lowered", CONTROLLER + "limits.py", "max(wanted, hard)", "wanted",
+     "unit/test_limits.py::test_limits_that_a_host_can_give"),
+    ("mixed drivers pass", CONTROLLER + "gpu.py", "if len(hosts) < 2:", "if True:",
+     "unit/test_gpu.py::test_different_drivers_are_a_table"),
+    ("no answer counts as reached", CONTROLLER + "verifying_pairs.py", 'if state != "ok"]', 'if state not in ("ok", "timeout")]',
+     "unit/test_verifying.py::test_one_character_per_pair"),
+    ("lost hosts are not named", CONTROLLER + "verifying.py", "faults = losses(plan, listened, connected) + ", "faults = ",
+     "unit/test_verifying.py::test_lost_hosts_are_named"),
 ]  # fmt: skip
 
 

@@ -105,10 +105,14 @@ def active(units):
 def chrony(wait):
     """:func:`parse_tracking`, once chrony follows something or ``wait`` seconds have passed."""
     end = time.monotonic() + wait
+    asked = False
     while True:
         found = parse_tracking(output(["chronyc", "-n", "-c", "tracking"]))
         if found is None or found["synchronised"] or time.monotonic() > end:
             return found
+        if not asked:
+            # It asked at its start, when the head may not have let it in yet; by itself it would ask again after a minute.
+            asked = bool(output(["chronyc", "burst", "4/4"]))
         time.sleep(0.5)
 
 
