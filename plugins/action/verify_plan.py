@@ -79,7 +79,7 @@ def writable(folder):
             return folder
         why = "permission denied"
     except OSError as error:
-        why = error.strerror
+        why = error.strerror or str(error)
     raise Refusal("{} cannot be written ({}), expected a folder for the record; set verify_runs_dir".format(folder, why))
 
 
