@@ -11,6 +11,7 @@ import pytest
 from .playing import changed, pairs, player
 
 REPO = Path(__file__).resolve().parents[2]
+ROLES = ("hosts_file", "cluster_user", "build_tools", "chrony", "firewall", "ssh_keys", "limits", "gpu", "verify")
 MEMBERS = ("n1", "n2", "n3")
 FILES = "cat /etc/hosts /etc/ssh/ssh_known_hosts /home/muster/.ssh/authorized_keys /etc/chrony/chrony.conf"
 
@@ -167,6 +168,32 @@ def test_drift_is_named_and_put_right(play, lab):
     n1.run("ufw delete allow from 192.0.2.77 to any port 8088 proto tcp")
     for options in ("", "--permanent"):
         n2.run("firewall-cmd {} --zone=public --remove-port=8088/tcp".format(options))
+
+
+def test_a_role_runs_alone_by_its_tag(play, lab):
+    host = lab.host("n3")
+    host.run("systemctl stop chrony && sed -i /n1/d /etc/hosts")
+    for tag in ("chrony", "hosts_file"):
+        assert changed(play(options="--limit n3 --tags " + tag)) == {"n3": 1}
+    assert host.run(["systemctl", "is-active", "chrony"]).stdout.strip() == "active"
+
+
+def test_a_role_runs_alone_by_include_role(play, tmp_path):
+    """Each without preflight and the facts of the one before it; on the cluster none has anything to do."""
+    members = "{{ groups['torch_nodes'] }}"
+    plays = [
+        {
+            "hosts": "torch_nodes", "gather_facts": False, "vars": {"ansible_become": True, "ansible_become_user": "root"},
+            "tasks": [
+                {"ansible.builtin.meta": "clear_facts"},
+                {"ansible.builtin.include_role": {"name": "muster.cluster." + role}, "vars": {role + "_members": members}},
+            ],
+        }
+        for role in ROLES
+    ]  # fmt: skip
+    book = tmp_path / "alone.yml"
+    book.write_text(json.dumps(plays))
+    assert not changed(play(str(book)))
 
 
 def test_a_host_that_dies_in_the_middle(play, lab, tmp_path):
