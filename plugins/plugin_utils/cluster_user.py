@@ -1,9 +1,16 @@
 """What a host needs so that the cluster's user is the same everywhere and owns the state folder."""
 
+import os
+
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.errors import Refusal
 
 # The modes that the agent gives these folders, too. Others may look at names there; a job's own folder is 0700.
 MODE = "0755"
+# Folders of the system, which become nobody's own.
+SHARED = (
+    "/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/media", "/mnt", "/opt", "/proc", "/root", "/run",
+    "/sbin", "/srv", "/sys", "/tmp", "/usr", "/usr/local", "/var", "/var/cache", "/var/lib", "/var/log", "/var/tmp",
+)  # fmt: skip
 
 
 def decide(host, wish, survey, accounts):
@@ -124,6 +131,11 @@ def _folders(host, wish, uid, gid, paths):
             raise Refusal(
                 "{}: found {} to belong to {}, whose jobs may run in it, expected {}; set muster_state_dir to another folder, or "
                 "end the jobs and run chown -R {}:{} on it".format(host, path, there["owner"], wish["name"], uid, gid)
+            )
+        if path == top and there["uid"] == 0 != uid and (path in SHARED or int(there["mode"], 8) & 0o022):
+            raise Refusal(
+                "{}: found {} to be root's and of use to others, expected a folder for {} alone; set muster_state_dir to one in "
+                "it, such as {}".format(host, path, wish["name"], os.path.join(path, wish["name"]))
             )
         if (there["uid"], there["gid"], there["mode"]) != (uid, gid, MODE):
             if there["link"]:

@@ -13,7 +13,10 @@ CLUSTER = {
     "muster_python": {"type": "path"},
     "muster_state_dir": {"type": "path"},
     "muster_user": {"type": "str"},
+    "muster_user_home": {"type": "path"},
 }
+# Prefixes that variables of others have as well; only what is all but ours counts as misspelt.
+GENERIC = ("firewall_", "gpu_", "limits_", "packages_", "verify_")
 TYPES_TOLD = {
     "str": "text",
     "path": "a path",
@@ -54,9 +57,9 @@ def prefix_of(name, roles):
 def meant(name, prefix, known):
     """The known variable that is nearest to a misspelt one, or None. What all share, the prefix, does not count."""
     rests = {other[len(prefix) :]: other for other in known if other.startswith(prefix)}
-    near = difflib.get_close_matches(name[len(prefix) :], rests, 1, 0.6)
-    if near:
-        return rests[near[0]]
+    near = difflib.get_close_matches(name[len(prefix) :], rests, 1, 0.85 if prefix in GENERIC else 0.6)
+    if near or prefix in GENERIC:
+        return rests[near[0]] if near else None
     longer = sorted(rest for rest in rests if rest.startswith(name[len(prefix) :] + "_"))
     return rests[longer[0]] if longer else None
 
@@ -71,7 +74,9 @@ def unfit(name, value, option):
     """
     if value is None:
         return "a value, or nothing at all for the default"
-    if not validated(name, value, option).error_messages:
+    # A role would go through a text letter by letter, though Ansible's validator takes it for a list.
+    letters = isinstance(value, str) and option.get("type") in ("list", "dict")
+    if not letters and not validated(name, value, option).error_messages:
         return None
     if option.get("choices"):
         return "one of " + ", ".join(map(str, option["choices"]))

@@ -87,7 +87,7 @@ class Host:
             (self.folder / folder).mkdir(parents=True)
         tree = images.Tree(self.folder / "upper", lower)
         for path, text in ways.files.items():
-            tree.write(path, text)
+            tree.write(path, text, 0o600 if path.startswith("/etc/apt/auth") else 0o644)
         tree.write("/etc/hostname", self.name + "\n")
         tree.write("/etc/machine-id", uuid.uuid4().hex + "\n", 0o444)
         lines = ["127.0.0.1 localhost", "127.0.1.1 " + self.name, "::1 localhost ip6-localhost ip6-loopback", *ways.hosts]

@@ -83,6 +83,7 @@ def layers(names):
     with Locked(CACHE / "lock", wait=1200):
         shutil.rmtree(str(CACHE / "making"), ignore_errors=True)  # of a builder that was killed
         (CACHE / "making").mkdir(parents=True)
+        CACHE.chmod(0o700)  # apt's options may hold a proxy's password
         IMAGES.mkdir(exist_ok=True)
         with ThreadPoolExecutor(4) as pool:
             base = dict(zip(bases, pool.map(_base, bases)))

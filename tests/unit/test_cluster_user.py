@@ -92,6 +92,11 @@ def test_what_is_mended(found, group, account, folders):
         (survey(FRESH, gids={"8600": "hpc"}), {}, "n1: found the gid 8600 taken by the group hpc, expected it to be free"),
         (FRESH, {"create": False}, "n1: found no account muster, expected it to be there since cluster_user_create is"),
         (with_folder("/srv/m", uid=1000, owner="ml"), {}, "n1: found /srv/m to belong to ml, whose jobs may run in it, expected"),
+        (
+            with_folder("/srv/m", uid=0, owner="root", mode="1777"), {},
+            "n1: found /srv/m to be root's and of use to others, expected a folder for muster alone; set muster_state_dir to one "
+            "in it, such as /srv/m/muster",
+        ),
         (with_folder("/srv/m/envs", kind="other"), {}, "n1: found /srv/m/envs to be no folder, expected one; move it away"),
         (
             with_folder("/srv/m", uid=0, owner="root", link="/data/m"), {},

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.muster.cluster.plugins.plugin_utils import options as launch_options
+from ansible_collections.muster.cluster.plugins.plugin_utils import role_variables
 
 REPO = Path(__file__).resolve().parents[2]
 MODULES = sorted(path.stem for path in (REPO / "library").glob("*.py"))
@@ -182,6 +183,11 @@ def readme_defaults():
     text = path.read_text(encoding="utf-8") if path.exists() else ""
     rows = re.findall(r"^\| `(\w+)` \|([^|]*)\|", text, re.MULTILINE)
     return {name: default.strip().strip("`") for name, default in rows}
+
+
+def test_preflight_knows_every_variable_of_the_cluster():
+    """Others it takes for misspelt ones and ends the run."""
+    assert {name for name in readme_defaults() if name.startswith("muster_")} == set(role_variables.CLUSTER)
 
 
 def documented_defaults():

@@ -167,7 +167,8 @@ def test_what_hosts_do_not_let_be_set_is_told_once():
     ],
 )
 def test_the_right_to_raise_limits(status, expected):
-    assert section.may_raise(status) is expected
+    assert not section.may_raise(status, "0 100000 65536\n") and not section.may_raise(status, None)
+    assert section.may_raise(status, "         0          0 4294967295\n") is expected
 
 
 def test_the_section_looks_at_what_the_file_names(tmp_path, monkeypatch):

@@ -23,6 +23,8 @@ ROLES = ["python_env", "chrony", "gpu"]
         ("muster_adress", "muster_address"),
         ("muster_manage_host", "muster_manage_hosts"),
         ("gpu_type", None),  # somebody else's
+        ("gpu_persist", None),
+        ("gpu_persistance", "gpu_persistence"),
         ("chrony_unrelated", None),
     ],
 )
@@ -48,7 +50,7 @@ def test_what_is_not_judged(name):
         ("python_env_verify", "yes", None),
         ("python_env_verify", "perhaps", "true or false"),
         ("chrony_servers", ["a"], None),
-        ("chrony_servers", "a,b", None),
+        ("chrony_servers", "a,b", "a list of texts"),  # a role would go through it letter by letter
         ("chrony_servers", {"a": 1}, "a list of texts"),
         ("chrony_mode", "auto", None),
         ("chrony_mode", "manual", "one of auto, none"),

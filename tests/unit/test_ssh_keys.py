@@ -1,6 +1,8 @@
 """How the cluster's user reaches every member: host keys, ports, authorized keys, and what would keep it out."""
 
 import copy
+import os
+import pwd
 
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.entries import merge
@@ -233,3 +235,14 @@ def test_the_section_of_this_machine():
     assert found["user_key"] is None and found["modes"] == {"home": None, ".ssh": None, "authorized_keys": None}
     assert all(isinstance(port, int) for port in found["ports"]) and found["ports"]
     assert set(found) == set(ssh.look({"user": "root"}))
+
+
+def test_a_public_key_without_its_private_one_is_none(tmp_path, monkeypatch):
+    """Else the dead key would be authorised, and none be made."""
+    account = pwd.struct_passwd(("t", "x", os.getuid(), os.getgid(), "", str(tmp_path), "/bin/sh"))
+    monkeypatch.setattr(ssh.pwd, "getpwnam", lambda name: account)
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "id_ed25519.pub").write_text("ssh-ed25519 {} muster@n1\n".format("A" * 68))
+    assert ssh.look({"user": "t"})["user_key"] is None
+    (tmp_path / ".ssh" / "id_ed25519").write_text("")
+    assert ssh.look({"user": "t"})["user_key"].startswith("ssh-ed25519 AAAA")

@@ -31,12 +31,18 @@ def look(options):
             "memlock": resource.getrlimit(resource.RLIMIT_MEMLOCK)[1],
         },
         "nr_open": int(most) if most and most.isdigit() else None,
-        "may_raise": may_raise(reading.text("/proc/1/status")),
+        "may_raise": may_raise(reading.text("/proc/1/status"), reading.text("/proc/1/uid_map")),
     }
 
 
-def may_raise(status):
-    """Whether the capability CAP_SYS_RESOURCE is in the bounds that ``/proc/1/status`` tells."""
+def may_raise(status, uid_map):
+    """Whether CAP_SYS_RESOURCE is in the bounds that ``/proc/1/status`` tells, and counts: not in a user namespace (LXC).
+
+    Args:
+        status, uid_map: the texts of these files of the first process, or None.
+    """
+    if (uid_map or "").split() != ["0", "0", "4294967295"]:
+        return False
     for line in (status or "").splitlines():
         if line.startswith("CapBnd:"):
             return bool(int(line.split()[1], 16) >> CAP_SYS_RESOURCE & 1)

@@ -54,6 +54,8 @@ def look(options):
         return found
     text, folder, mode = storing.peek(storing.of_user(account, "authorized_keys"))
     key = PUBLIC_KEY.match(storing.peek(storing.of_user(account, KEY_NAME))[0] or "")
+    if not os.path.lexists(os.path.join(account.pw_dir, ".ssh", KEY_NAME[: -len(".pub")])):
+        key = None  # the half that could log in is gone
     try:
         home = stat.S_IMODE(os.stat(account.pw_dir).st_mode)
     except OSError:
