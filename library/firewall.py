@@ -19,7 +19,8 @@ description:
     in front of this module, has confirmed the change over a fresh connection. A connection that was there before proves
     nothing, since firewalls let it live on.
   - Muster's own rules are told from others by their comment (C(muster ...), ufw) and by their priority (29500, firewalld). Of
-    other rules only those are replaced that open SSH to the whole world although O(admin_networks) restricts it.
+    other rules only those are replaced that open SSH to the whole world although O(admin_networks) restricts it. Those that
+    open the ports of jobs to the whole world stay, with a warning each.
   - More than 16 members are told to the firewall as the fewest networks that hold exactly their addresses.
 requirements:
   - Linux with systemd, Python 3.8 or later and root's rights on the host
@@ -170,6 +171,12 @@ def present(module: AnsibleModule) -> dict[str, Any]:
     """Make the firewall as wanted; returns the result."""
     firewall = change.Host(module.params["backend"], module.params)
     plan, guarded = firewall.ensure(module.params["guard"], module.check_mode)
+    for what, remove in firewall.exposed:
+        # Ansible shows a warning without its host.
+        module.warn(
+            "{}: found {}'s {}, which opens ports of the jobs to the whole world, expected them open to members alone; it is not "
+            "Muster's and stays, so remove it with {}".format(os.uname().nodename, module.params["backend"], what, remove)
+        )
     result = {
         "changed": bool(plan.steps),
         "guarded": guarded,

@@ -4,7 +4,7 @@ import ipaddress
 
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.errors import Refusal
 from ansible_collections.muster.cluster.plugins.module_utils.muster_firewall import rules
-from ansible_collections.muster.cluster.plugins.plugin_utils import addressing
+from ansible_collections.muster.cluster.plugins.plugin_utils import addressing, role_variables
 
 KINDS = ("ufw", "firewalld")
 OTHER = {"ufw": "firewalld", "firewalld": "ufw"}
@@ -20,7 +20,7 @@ def backend(facts, wish, host):
         host: inventory name, for the sentence.
 
     Raises:
-        Refusal: there are two, or none that fits.
+        Refusal: there are two, a third one sets rules too, or none fits.
     """
     found, family = facts["firewall"], facts["system"]["family"]
     active = [kind for kind in KINDS if found[kind]["active"]]
@@ -29,6 +29,14 @@ def backend(facts, wish, host):
         raise Refusal(
             "{}: found ufw and firewalld both active, expected one of them; stop one with `ufw disable` or `systemctl disable "
             "--now firewalld`".format(host)
+        )
+    others = found.get("others") or []
+    if others:
+        raise Refusal(
+            "{}: found {} active or started at boot, expected none beside ufw or firewalld, since they undo each other's rules; "
+            "move its rules there and disable it with `systemctl disable --now {}`, or set firewall_enabled to false".format(
+                host, role_variables.listed(others), " ".join(others)
+            )
         )
     if wish == "auto":
         usual = USUAL.get(family, "")

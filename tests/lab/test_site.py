@@ -47,10 +47,13 @@ def test_check_on_untouched_hosts(play, lab):
     assert before == {name: lab.host(name).run("cat /etc/hosts /etc/passwd; dpkg -l | wc -l").stdout for name in MEMBERS}
 
 
-def test_converge(play):
+def test_converge(play, lab):
     run = play()
     assert all(run.stats["changed"].get(name) for name in MEMBERS)
     assert pairs(run) == (6, 6)
+    program = "cd $(mktemp -d) && echo '#include <Python.h>' >a.c && gcc -c $(python3-config --includes) a.c && pwd"
+    built = lab.host("n1").run(program)
+    lab.host("n1").run(["rm", "-r", built.stdout.strip()])
 
 
 def test_again_changes_nothing(play):

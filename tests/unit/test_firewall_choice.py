@@ -52,6 +52,30 @@ def test_a_host_whose_firewall_cannot_be_chosen(found, wish, words):
     assert str(refusal.value).startswith(words)
 
 
+@pytest.mark.parametrize(
+    ("others", "named", "command"),
+    [
+        (["nftables"], "nftables", "nftables"),
+        (["iptables", "ip6tables"], "iptables and ip6tables", "iptables ip6tables"),
+    ],
+)
+@pytest.mark.parametrize("ufw", [NONE, ACTIVE])
+@pytest.mark.parametrize("wish", ["auto", "ufw"])
+def test_a_host_with_a_third_firewall(others, named, command, ufw, wish):
+    found = facts(ufw, NONE)
+    found["firewall"]["others"] = others
+    with pytest.raises(Refusal) as refusal:
+        firewall.backend(found, wish, "n1")
+    assert str(refusal.value) == (
+        "n1: found {} active or started at boot, expected none beside ufw or firewalld, since they undo each other's rules; move "
+        "its rules there and disable it with `systemctl disable --now {}`, or set firewall_enabled to false".format(
+            named, command
+        )
+    )
+    found["firewall"]["others"] = []
+    assert firewall.backend(found, wish, "n1") == "ufw"
+
+
 def looked_at(*addresses):
     """Facts of a host with these addresses."""
     return {"muster": {"system": {"addresses": [["eth{}".format(at), address] for at, address in enumerate(addresses)]}}}
@@ -123,4 +147,30 @@ def test_what_the_survey_tells(monkeypatch, installed, shown, conf, expected):
     monkeypatch.setattr(survey, "is_installed", lambda name: name in installed)
     monkeypatch.setattr(survey.reading, "output", lambda argv: shown)
     monkeypatch.setattr(survey.reading, "text", lambda path: conf)
-    assert survey.look({}) == expected
+    assert survey.look({}) == dict(expected, others=[])
+
+
+def unit(name, active, enabled):
+    """What systemctl tells of a unit."""
+    return "Id={}.service\nActiveState={}\nUnitFileState={}\n".format(name, active, enabled)
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        ([unit("nftables", "inactive", "disabled")], []),  # as Debian's package leaves it
+        ([unit("nftables", "inactive", "enabled")], ["nftables"]),
+        ([unit("nftables", "active", "disabled")], ["nftables"]),
+        ([unit("iptables", "inactive", ""), unit("ip6tables", "inactive", "masked")], []),
+        ([unit("iptables", "active", "enabled"), unit("ip6tables", "failed", "enabled")], ["iptables", "ip6tables"]),
+        ([unit("netfilter-persistent", "active", "enabled")] * 3, ["netfilter-persistent"]),  # Debian's iptables is its alias
+    ],
+)
+@pytest.mark.parametrize("installed", [(), ("ufw",)])
+def test_the_survey_tells_of_a_third_firewall(monkeypatch, shown, expected, installed):
+    asked = []
+    monkeypatch.setattr(survey, "is_installed", lambda name: name in installed)
+    monkeypatch.setattr(survey.reading, "output", lambda argv: asked.append(argv) or SHOWN + "\n" + "\n".join(shown))
+    monkeypatch.setattr(survey.reading, "text", lambda path: "")
+    assert survey.look({})["others"] == expected
+    assert len(asked) == 1

@@ -1,5 +1,7 @@
 """firewalld: its D-Bus answers, rich rules and listings read, the plan as exact commands."""
 
+import shlex
+
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.errors import Refusal
 from ansible_collections.muster.cluster.plugins.module_utils.muster_firewall import bus, firewalld, rich, rules
@@ -280,6 +282,35 @@ def test_what_opens_more_than_ssh_is_refused(part, named):
         plan({"public": zone([], **part)}, options(admin_networks=["192.0.2.0/24"]))
     told = str(refusal.value)
     assert "firewalld's {}".format(named) in told and "expected SSH from firewall_admin_networks" in told
+
+
+@pytest.mark.parametrize(
+    ("part", "what", "option"),
+    [
+        ({"ports": [("1025-65535", "tcp"), ("1025-65535", "udp")]}, "port 1025-65535/tcp", "--remove-port=1025-65535/tcp"),
+        ({"services": ["jobs"]}, "service jobs", "--remove-service=jobs"),
+        ({"rules": ["rule service name='jobs' accept"]}, None, "rule service name='jobs' accept"),
+        ({"rules": ['rule port port="29500" protocol="tcp" accept']}, None, 'rule port port="29500" protocol="tcp" accept'),
+        ({"rules": ['rule family="ipv4" accept']}, None, 'rule family="ipv4" accept'),
+        ({"ports": [("29500-29999", "udp"), ("http", "tcp")], "services": ["ssh", "unknown"]}, "", ""),
+        ({"ports": [("40022", "tcp")]}, "", ""),  # SSH's own port
+        ({"rules": [OTHER, 'rule port port="29500" protocol="udp" accept', 'rule family="ipv4" drop']}, "", ""),
+        ({"rules": texts(options(ssh_ports=[30000, 40000]))}, "", ""),
+    ],
+)
+@pytest.mark.parametrize("names", [("live", "saved"), ("live",), ("saved",)])
+def test_what_others_open_of_the_ports_of_jobs_to_the_world(part, what, option, names):
+    wish = options(ssh_ports=[22, 40022])
+    one = {"live": firewalld.EMPTY, "saved": firewalld.EMPTY, "wanted": True}
+    one.update({name: dict(firewalld.EMPTY, **part) for name in names})
+    state = {"zones": {"public": one}, "services": {"ssh": [((22, 22), "tcp")], "jobs": [((29400, 29600), "tcp")]}}
+    found = firewalld.exposing(state, rules.job_ports(wish), wish)
+    if what is None:
+        what, option = "rule '{}'".format(option), shlex.quote("--remove-rich-rule=" + option)
+    command = "`firewall-cmd --zone=public {}`, and again with --permanent".format(option)
+    assert found == ([(what + " in zone public", command)] if option else [])
+    one["wanted"] = False
+    assert firewalld.exposing(state, rules.job_ports(wish), wish) == []
 
 
 def test_a_zone_that_lets_everything_in_is_refused():

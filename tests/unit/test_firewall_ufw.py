@@ -226,6 +226,32 @@ def test_rules_stay_in_a_network_whose_members_this_run_does_not_know():
     assert plan(DONE + [wide], wish).steps == []
 
 
+JOB_RULE = "allow proto tcp from {} to any port 29500:29999"
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("allow tcp 29500:29999 0.0.0.0/0 any 0.0.0.0/0 in", JOB_RULE.format("0.0.0.0/0")),
+        ("allow tcp 29500:29999 ::/0 any ::/0 in", JOB_RULE.format("::/0")),
+        ("limit_log any 80,40000 0.0.0.0/0 any 0.0.0.0/0 in", "limit log from 0.0.0.0/0 to any port 80,40000"),
+        ("allow any any 0.0.0.0/0 any 0.0.0.0/0 in", "allow from 0.0.0.0/0 to any"),
+        ("allow tcp 50000 0.0.0.0/0 any 0.0.0.0/0 My%20App - in", "allow from 0.0.0.0/0 to any app 'My App'"),
+        ("allow tcp 29500:29999 0.0.0.0/0 any 192.0.2.0/24 in", None),
+        ("deny tcp 29500:29999 0.0.0.0/0 any 0.0.0.0/0 in", None),
+        ("allow udp 60000:61000 0.0.0.0/0 any 0.0.0.0/0 in", None),
+        ("allow tcp 80,443 0.0.0.0/0 any 0.0.0.0/0 in", None),
+        ("allow tcp 40022 0.0.0.0/0 any 0.0.0.0/0 in", None),  # SSH's own port
+        ("allow tcp 29500 0.0.0.0/0 any 0.0.0.0/0 in comment=" + PEERS, None),
+        ("route:allow any any 0.0.0.0/0 any 0.0.0.0/0 in_eth0!out_eth1", None),
+    ],
+)
+def test_others_rules_that_open_ports_of_jobs_to_the_world(line, expected):
+    wish = options(ssh_ports=[22, 40022])
+    found = ufw.exposing({"rules": ufw.parse_rules("### tuple ### " + line)}, rules.job_ports(wish), wish)
+    assert found == ([("rule `{}`".format(expected), "`ufw delete {}`".format(expected))] if expected else [])
+
+
 LIVE = """-P INPUT DROP
 -P FORWARD DROP
 -N ufw-user-input

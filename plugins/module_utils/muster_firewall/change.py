@@ -31,17 +31,21 @@ class Host:
         if self.client and self.client[3] not in ports:
             ports.append(self.client[3])
         self.wish = rules.check(dict(options, ssh_ports=ports or [22]))
+        # Others' rules that let the whole world in to the ports of jobs, as the last look found them.
+        self.exposed = []
 
     def look(self):
         """``(state, plan)``: how it stands and what there is to do."""
         pairs = host.own_addresses()
         own = {address for _, address in pairs}
-        wanted = rules.desired(self.wish, host.ephemeral(), own, host.speaks_v6())
+        ephemeral = host.ephemeral()
+        wanted = rules.desired(self.wish, ephemeral, own, host.speaks_v6())
         if self.backend is firewalld:
             mine = [address for addresses in self.wish["members"].values() for address in addresses if address in own]
             state = firewalld.read(firewalld.interfaces_of(mine, self.client, pairs))
         else:
             state = ufw.read()
+        self.exposed = self.backend.exposing(state, rules.job_ports(self.wish, ephemeral), self.wish)
         return state, self.backend.plan(state, wanted, self.wish)
 
     def ensure(self, token, check):

@@ -6,6 +6,7 @@ A reload would drop what an administrator has set until the next start.
 import glob
 import os
 import re
+import shlex
 
 from ..muster_agent.errors import Refusal
 from ..muster_agent.network import interface_of
@@ -178,6 +179,52 @@ def _open(services, part, wish):
             pairs = list(told.rule.ports)
         if meets(pairs, ports) and only_ssh("rule '{}'".format(text), pairs):
             found["rules"].append(text)
+    return found
+
+
+def exposing(state, jobs, wish):
+    """What others have put into the cluster's zones, now or for good, that lets the whole world in to ports of jobs.
+
+    Args:
+        state: from :func:`read`.
+        jobs: from ``rules.job_ports``.
+        wish: from ``rules.check``.
+
+    Returns:
+        ``[(what, how to remove it)]``, both for people.
+    """
+    found = {}
+    for name, zone in state["zones"].items():
+        for part in (zone["live"], zone["saved"]) if zone["wanted"] else ():
+            for what, option, pairs in _let_in(part, state["services"]):
+                if meets(pairs, jobs) and not within(pairs, wish["ssh"]):
+                    command = "firewall-cmd --zone={} {}".format(name, shlex.quote(option))
+                    found["{} in zone {}".format(what, name)] = "`{}`, and again with --permanent".format(command)
+    return list(found.items())
+
+
+def _let_in(part, services):
+    """``[(what, the option that removes it, its ports of TCP)]`` of all that is not Muster's and lets the whole world in."""
+    found = []
+    for name in part["services"]:
+        pairs = [pair for pair, protocol in services.get(name, []) if protocol == "tcp"]
+        found.append(("service " + name, "--remove-service=" + name, pairs))
+    for port, protocol in part["ports"]:
+        # One by name, as http/tcp, is none of the jobs'.
+        if protocol == "tcp" and port.replace("-", "").isdigit():
+            told = "port={}/{}".format(port, protocol)
+            found.append((told.replace("=", " "), "--remove-" + told, [check_ports("port", port)]))
+    for text in part["rules"]:
+        told = parse_rich(text)
+        if told.own or not told.accepts or not told.world:
+            continue
+        if told.rule:
+            pairs = list(told.rule.ports) if told.rule.protocol == "tcp" else []
+        elif told.service:
+            pairs = [pair for pair, protocol in services.get(told.service, []) if protocol == "tcp"]
+        else:
+            pairs = [(1, 65535)]
+        found.append(("rule '{}'".format(text), "--remove-rich-rule=" + text, pairs))
     return found
 
 

@@ -184,6 +184,12 @@ def check(options):
 # ------------------------------------------------------------------------------------------------------------ what follows
 
 
+def job_ports(wish, ephemeral=EPHEMERAL):
+    """The ports of jobs, which are for members alone; the arguments are those of :func:`desired`."""
+    taken = wish["ephemeral"] or (min(ephemeral[0], EPHEMERAL[0]), max(ephemeral[1], EPHEMERAL[1]))
+    return merged([wish["rendezvous"], taken])
+
+
 def desired(wish, ephemeral=EPHEMERAL, own=(), v6=True):
     """The rules in the order in which they are to be set: SSH first.
 
@@ -197,8 +203,7 @@ def desired(wish, ephemeral=EPHEMERAL, own=(), v6=True):
     if len(peers) > MOST_PEERS:
         peers = fewest(peers)
     peers = [peer for peer in peers if peer not in own]
-    taken = wish["ephemeral"] or (min(ephemeral[0], EPHEMERAL[0]), max(ephemeral[1], EPHEMERAL[1]))
-    jobs = merged([wish["rendezvous"], taken])
+    jobs = job_ports(wish, ephemeral)
     found = [Rule("tcp", wish["ssh"], source) for source in wish["admin"]]
     found += [Rule("tcp", wish["ssh"], peer) for peer in peers if not holds(wish["admin"], peer)]
     found += [Rule("tcp", jobs, peer) for peer in peers]

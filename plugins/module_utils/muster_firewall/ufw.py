@@ -1,6 +1,7 @@
 """ufw: its rules read from the ``### tuple ###`` lines of its own files, and the plan as commands of ``ufw``."""
 
 import re
+import shlex
 from typing import NamedTuple, Tuple
 
 from ..muster_agent.errors import Refusal
@@ -172,6 +173,30 @@ def against(rules, wish):
                 )
             )
         found.append(rule)
+    return found
+
+
+def exposing(state, jobs, wish):
+    """Rules, not Muster's, that let the whole world in to ports of jobs; those of SSH alone are left to :func:`against`.
+
+    Args:
+        state: from :func:`read`.
+        jobs: from ``rules.job_ports``.
+        wish: from ``rules.check``.
+
+    Returns:
+        ``[(rule, how to remove it)]``, both for people.
+    """
+    found = []
+    for rule in state["rules"]:
+        if rule.own or rule.action.split("_")[0] not in LETS_IN or rule.source not in WORLD:
+            continue
+        if rule.direction != "in" or rule.source_port != "any" or rule.protocol not in ("tcp", "any"):
+            continue
+        if not rule.ports or meets(rule.ports, jobs) and not within(rule.ports, wish["ssh"]):
+            words = removing(rule)
+            told = [" ".join(map(shlex.quote, part)) for part in (words[1:], ["ufw"] + words)]
+            found.append(("rule `{}`".format(told[0]), "`{}`".format(told[1])))
     return found
 
 

@@ -6,6 +6,8 @@ import re
 from . import reading
 
 NAMES = ("ufw", "firewalld")
+# What else sets rules; the unit of iptables-persistent is netfilter-persistent.
+OTHERS = ("nftables", "iptables", "ip6tables", "netfilter-persistent")
 FOLDERS = ("/usr/sbin", "/sbin", "/usr/local/sbin")
 
 
@@ -16,18 +18,19 @@ def look(options):
         options: those of the module ``survey``; none is read.
 
     Returns:
-        ``{"ufw": {"installed", "active", "enabled"}, "firewalld": the same}``; ``enabled``: it starts at boot.
+        ``{"ufw": {"installed", "active", "enabled"}, "firewalld": the same, "others": [names]}``; ``enabled``: it
+        starts at boot; ``others``: those of OTHERS that are active or start at boot.
     """
     found = {name: {"installed": is_installed(name), "active": False, "enabled": False} for name in NAMES}
-    if not any(state["installed"] for state in found.values()):
-        return found
-    argv = ["systemctl", "show", "--property=Id,ActiveState,UnitFileState", "ufw.service", "firewalld.service"]
-    for name, state in units(reading.output(argv) or "").items():
-        if name in found and found[name]["installed"]:
-            found[name].update(state)
+    argv = ["systemctl", "show", "--property=Id,ActiveState,UnitFileState"]
+    seen = units(reading.output(argv + [name + ".service" for name in NAMES + OTHERS]) or "")
+    for name in NAMES:
+        if found[name]["installed"]:
+            found[name].update(seen.get(name, {}))
     # The unit of ufw counts as active although it has started nothing, where ufw itself is switched off.
     if not ufw_enabled(reading.text("/etc/ufw/ufw.conf") or ""):
         found["ufw"].update(active=False, enabled=False)
+    found["others"] = [name for name in OTHERS if any(seen.get(name, {}).values())]
     return found
 
 
