@@ -30,8 +30,7 @@ def look(options):
     # The unit of ufw counts as active although it has started nothing, where ufw itself is switched off.
     if not ufw_enabled(reading.text("/etc/ufw/ufw.conf") or ""):
         found["ufw"].update(active=False, enabled=False)
-    found["others"] = [name for name in OTHERS if any(seen.get(name, {}).values())]
-    return found
+    return dict(found, others=[name for name in OTHERS if any(seen.get(name, {}).values())])
 
 
 def is_installed(name):
