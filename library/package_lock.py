@@ -75,7 +75,7 @@ def main():
     manager = packages.manager()
     lock = packages.lock(manager)
     while lock and time.monotonic() - began < module.params["timeout"]:
-        time.sleep(PAUSE)
+        time.sleep(PAUSE)  # nothing tells when a lock is given back
         lock = packages.lock(manager)
     module.exit_json(changed=False, lock=lock, waited=round(time.monotonic() - began, 1))
 

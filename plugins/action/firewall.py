@@ -64,7 +64,7 @@ class ActionModule(ActionBase):
                     if lost:
                         raise
                     return firewall.gone(host, unreachable.explain(str(failure)), seconds, PATIENCE)
-                time.sleep(1)
+                time.sleep(1)  # between two tries to connect; a refused one comes back at once
         if answer.get("failed"):
             return "{}: {}; the change is undone after {} s".format(host, answer.get("msg"), seconds)
         if answer.get("confirmed"):

@@ -19,7 +19,7 @@ from pathlib import Path
 REPO = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO))
 
-import ansible_runner  # noqa: E402
+import ansible_runner  # noqa: E402 - with the line below, which needs the clone on sys.path
 
 from tests.lab.lab import Lab  # noqa: E402
 

@@ -108,7 +108,7 @@ def take_lock(path, wait=0.0):
         os.close(descriptor)
         if time.monotonic() >= until:
             return None
-        time.sleep(0.1)
+        time.sleep(0.1)  # a waiting flock could not be bounded
 
 
 class Locked:

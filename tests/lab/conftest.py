@@ -52,7 +52,7 @@ def soon():
         until = time.monotonic() + timeout
         while not condition():
             assert time.monotonic() < until, "not so within {} s".format(timeout)
-            time.sleep(0.1)
+            time.sleep(0.1)  # the condition is asked again, nothing more
 
     return wait
 

@@ -207,7 +207,7 @@ class Host:
             if time.monotonic() - began > timeout:
                 tail = "\n".join(self.console().splitlines()[-15:])
                 raise LabError("{} did not answer SSH within {} s; its console ends with:\n{}".format(self.name, timeout, tail))
-            time.sleep(0.1)
+            time.sleep(0.1)  # until sshd listens a try fails at once
         return time.monotonic() - began
 
     def reboot(self, timeout=60):
@@ -218,7 +218,7 @@ class Host:
         while processes.alive(before) or self.pid() in (None, before):
             if time.monotonic() > until:
                 raise LabError("{} did not reboot within {} s".format(self.name, timeout))
-            time.sleep(0.05)
+            time.sleep(0.05)  # an init is no child of ours to be waited for
 
     def cut(self):
         """Pull its network cable on the bridge's side."""

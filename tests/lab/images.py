@@ -225,4 +225,4 @@ def prune(used):
     current = {_newest(name)[0] for name in RECIPES}
     for folder in IMAGES.glob("*"):
         if folder not in current and folder.name not in used:
-            shutil.rmtree(str(folder), ignore_errors=True)
+            shutil.rmtree(str(folder), ignore_errors=True)  # what stays is out of date and goes with the next lab

@@ -187,6 +187,4 @@ def clean():
     if left:
         raise LabError("the labs {} still use the images".format(" ".join(left)))
     with Locked(CACHE / "lock"):
-        for path in CACHE.iterdir():
-            shutil.rmtree(str(path), ignore_errors=True)
-    shutil.rmtree(str(CACHE), ignore_errors=True)
+        shutil.rmtree(str(CACHE))

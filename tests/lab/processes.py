@@ -43,7 +43,7 @@ def remove_cgroup(folder, timeout=5.0):
         if time.monotonic() > until:
             return
         if folder.exists():
-            time.sleep(0.02)
+            time.sleep(0.02)  # the kernel lets go of a group a moment after its last process
     # The folders above are shared; the last one out removes them.
     for parent in (folder.parent, folder.parent.parent):
         try:
@@ -116,4 +116,4 @@ def kill(pids, timeout=10.0):
         pids = {pid for pid in pids if alive(pid)}
         if not pids or time.monotonic() > until:
             return pids
-        time.sleep(0.01)
+        time.sleep(0.01)  # they are no children of ours to be waited for

@@ -31,7 +31,7 @@ def wait_until(what, bound=5.0):
     deadline = time.monotonic() + bound
     while not what():
         assert time.monotonic() < deadline, "waited in vain"
-        time.sleep(0.02)
+        time.sleep(0.02)  # another process is watched
 
 
 def listens(address, port):

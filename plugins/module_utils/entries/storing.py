@@ -161,7 +161,7 @@ def _lock(place, folder):
                     "found {} locked by another process for {} s, expected it to be free; see `lslocks` and end that "
                     "process".format(place.folder, SECONDS_TO_WAIT)
                 ) from None
-            time.sleep(0.02)
+            time.sleep(0.02)  # a waiting flock could not be bounded
         except OSError:
             return  # a network's file system without such locks: the rename still keeps the file whole
 

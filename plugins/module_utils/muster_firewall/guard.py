@@ -42,7 +42,7 @@ def alone(seconds):
             raise Refusal("found another run at work on the firewall, expected none; wait until it has ended") from None
         if time.monotonic() > until:
             raise Refusal("found another run's change of the firewall unconfirmed, expected none; wait until it has ended")
-        time.sleep(0.5)
+        time.sleep(0.5)  # the other run tells nobody when it has ended
 
 
 def _nobody_waits():
@@ -111,7 +111,7 @@ def _see_it_watch():
     while not os.path.exists(os.path.join(rollback.FOLDER, "watching")):
         if time.monotonic() > until:
             raise Refusal("{} does not run, expected it to guard the change; see its journal".format(rollback.UNIT))
-        time.sleep(0.02)
+        time.sleep(0.02)  # the unit has been started a moment ago
 
 
 def save(record):

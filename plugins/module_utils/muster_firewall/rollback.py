@@ -52,7 +52,7 @@ def lock(timeout=None):
                 except BlockingIOError:
                     if until is not None and time.monotonic() >= until:
                         raise Held() from None
-                    time.sleep(0.1)
+                    time.sleep(0.1)  # a waiting flock could not be bounded
             with contextlib.suppress(FileNotFoundError):
                 if os.path.samestat(os.fstat(handle), os.stat(LOCK)):
                     break
@@ -165,7 +165,7 @@ def remove():
     for path in (os.path.join(FOLDER, "guard.json"), WANTS, UNIT_FILE):
         with contextlib.suppress(FileNotFoundError):
             os.unlink(path)
-    shutil.rmtree(FOLDER, ignore_errors=True)
+    shutil.rmtree(FOLDER, ignore_errors=True)  # the way back is settled; a file that cannot go must not undo that
     command(["systemctl", "daemon-reload"])
 
 

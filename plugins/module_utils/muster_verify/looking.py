@@ -113,7 +113,7 @@ def chrony(wait):
         if not asked:
             # It asked at its start, when the head may not have let it in yet; by itself it would ask again after a minute.
             asked = bool(output(["chronyc", "burst", "4/4"]))
-        time.sleep(0.5)
+        time.sleep(0.5)  # chrony tells only whoever asks
 
 
 def parse_tracking(text):
