@@ -171,12 +171,8 @@ def present(module: AnsibleModule) -> dict[str, Any]:
     """Make the firewall as wanted; returns the result."""
     firewall = change.Host(module.params["backend"], module.params)
     plan, guarded = firewall.ensure(module.params["guard"], module.check_mode)
-    for what, remove in firewall.exposed:
-        # Ansible shows a warning without its host.
-        module.warn(
-            "{}: found {}'s {}, which opens ports of the jobs to the whole world, expected them open to members alone; it is not "
-            "Muster's and stays, so remove it with {}".format(os.uname().nodename, module.params["backend"], what, remove)
-        )
+    for sentence in firewall.warnings():
+        module.warn(sentence)
     result = {
         "changed": bool(plan.steps),
         "guarded": guarded,

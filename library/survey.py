@@ -1,5 +1,5 @@
 #!/usr/bin/python
-"""Look at a host once, for all roles."""
+"""The documentation of muster.cluster.survey. The action plugin of the same name does it all, on the controller."""
 
 DOCUMENTATION = r"""
 module: survey
@@ -27,7 +27,7 @@ options:
     default: false
 attributes:
   action:
-    description: Has an action plugin of the same name, which adds the controller's time before and after the look.
+    description: The action plugin of the same name does it, by one raw command that carries its code with it.
     support: full
   check_mode:
     support: full
@@ -56,38 +56,3 @@ fault_unreachable:
   returned: O(fault_as_data=true), where there is a fault
   type: bool
 """
-
-from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.muster_survey import (
-    firewall,
-    gpu,
-    hosts,
-    limits,
-    packages,
-    ssh,
-    system,
-    time,
-    users,
-)
-
-SECTIONS = (time, system, packages, ssh, users, hosts, firewall, limits, gpu)
-
-
-def argument_spec():
-    """The module's arguments."""
-    return {
-        "user": {"type": "str", "default": "muster"},
-        "state_dir": {"type": "path", "default": "/var/lib/muster"},
-        "fault_as_data": {"type": "bool", "default": False},  # read by the action
-    }
-
-
-def main():
-    """Run as a module."""
-    module = AnsibleModule(argument_spec=argument_spec(), supports_check_mode=True)
-    found = {section.__name__.rsplit(".", 1)[1]: section.look(module.params) for section in SECTIONS}
-    module.exit_json(changed=False, ansible_facts={"muster": found})
-
-
-if __name__ == "__main__":
-    main()

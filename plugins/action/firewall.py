@@ -6,16 +6,19 @@ import time
 from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.muster.cluster.plugins.plugin_utils import firewall, unreachable
+from ansible_collections.muster.cluster.plugins.modules.firewall import ARGUMENTS
+from ansible_collections.muster.cluster.plugins.plugin_utils import firewall, looking, unreachable
 
 MODULE = "muster.cluster.firewall"
 # Seconds beyond the guard's own that the host may need to come back.
 PATIENCE = 45
+# What the look imports beside its own package.
+OTHERS = ("muster_agent/__init__", "muster_agent/cli", "muster_agent/errors", "muster_agent/network", "muster_agent/procs")
 display = Display()
 
 
 class ActionModule(ActionBase):
-    """One module call where nothing changes, a second one over a new connection where something did."""
+    """One raw look where nothing has to change; else the module, and again over a new connection."""
 
     TRANSFERS_FILES = False
     _supports_check_mode = True
@@ -23,6 +26,9 @@ class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         """See the module's documentation."""
         result = super().run(tmp, task_vars)
+        seen = self._look(task_vars)
+        if seen.get("done"):
+            return dict(result, changed=False, guarded=False, commands=[], client=seen["client"], warnings=seen["warnings"])
         host = task_vars["inventory_hostname"]
         token = secrets.token_hex(8)
         lost = None
@@ -40,6 +46,16 @@ class ActionModule(ActionBase):
             told = self._confirm(host, token, result.get("client", ""), lost, task_vars)
             result.update({"failed": True, "changed": False, "msg": told} if told else {"confirmed": True})
         return dict(result, muster_said=True) if result.get("failed") else result
+
+    def _look(self, task_vars):
+        """What ``muster_firewall.cli`` answers; empty where the module has to say what is wrong."""
+        _, options = self.validate_argument_spec(ARGUMENTS)
+        if options["state"] != "present" or not options["backend"]:
+            return {}
+        try:
+            return looking.look(self, task_vars, "muster_firewall", {"backend": options["backend"], "options": options}, OTHERS)
+        except looking.Fault:
+            return {}
 
     def _confirm(self, host, token, client, lost, task_vars):
         """Confirm the change, or wait until the guard has undone it; a sentence about what went wrong, or None.

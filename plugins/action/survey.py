@@ -1,39 +1,40 @@
-"""Action in front of the module ``survey``, as ``template`` has one; its documentation stands with the module.
-
-It notes this machine's time before and after the module, between which the host's own clock was read.
-"""
+"""Action of ``muster.cluster.survey``; its documentation stands with the module of the same name."""
 
 import time
 
-from ansible.errors import AnsibleConnectionFailure, AnsibleError
+from ansible.errors import AnsibleConnectionFailure
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
+from ansible_collections.muster.cluster.plugins.plugin_utils import looking
 
-# What Ansible has to say about a fault stands in these.
-TOLD_IN = ("msg", "module_stderr", "module_stdout", "exception")
+# What the sections of the survey import beside their own package.
+OTHERS = ("muster_agent/__init__", "muster_agent/cli", "muster_agent/errors", "muster_agent/network", "muster_agent/procs",
+          "entries", "sysctls")  # fmt: skip
 
 
 class ActionModule(ActionBase):
-    """One look at a host."""
+    """One look at a host by one raw command; notes this machine's time before and after, between which the host's was read."""
 
     TRANSFERS_FILES = False
     _supports_check_mode = True
 
     def run(self, tmp=None, task_vars=None):
         """See the module's documentation."""
-        result = super().run(tmp, task_vars)
-        as_data = boolean(self._task.args.get("fault_as_data", False))
+        result = dict(super().run(tmp, task_vars), changed=False)
+        arguments = self._task.args
+        request = {
+            "user": str(arguments.get("user", "muster")),
+            "state_dir": str(arguments.get("state_dir", "/var/lib/muster")),
+        }
         began = time.time()
         try:
-            answer = self._execute_module(module_name="muster.cluster.survey", task_vars=task_vars)
-        except AnsibleError as error:  # no connection, no Python, no way to become root
-            if not as_data:
+            found = looking.look(self, task_vars, "muster_survey", request, OTHERS)
+        except (AnsibleConnectionFailure, looking.Fault) as error:
+            if boolean(arguments.get("fault_as_data", False)):
+                lost = isinstance(error, AnsibleConnectionFailure)
+                return dict(result, fault=str(error), fault_unreachable=lost)
+            if isinstance(error, AnsibleConnectionFailure):
                 raise
-            answer = {"failed": True, "msg": str(error), "unreachable": isinstance(error, AnsibleConnectionFailure)}
-        if not answer.get("failed") and not answer.get("unreachable"):
-            answer["ansible_facts"]["muster"]["time"]["controller"] = [began, time.time()]
-        elif as_data:
-            told = "\n".join(str(answer[key]) for key in TOLD_IN if answer.get(key))
-            answer = {"changed": False, "fault": told, "fault_unreachable": bool(answer.get("unreachable"))}
-        result.update(answer)
-        return result
+            return dict(result, failed=True, msg="{} could not be looked at: {}".format(task_vars["inventory_hostname"], error))
+        found["time"]["controller"] = [began, time.time()]
+        return dict(result, ansible_facts={"muster": found})

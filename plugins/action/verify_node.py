@@ -5,14 +5,14 @@ import os
 import re
 import time
 
-from ansible import constants
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.files import read_json, write_json
-from ansible_collections.muster.cluster.plugins.plugin_utils import preflight, remote, unreachable
+from ansible_collections.muster.cluster.plugins.plugin_utils import looking, preflight, remote, unreachable
 
 # What the node's code needs beside its own package.
-SHARED = ("__init__", "cli", "errors", "facts", "network", "procs")
+# What muster_verify imports beside its own package.
+OTHERS = tuple("muster_agent/" + name for name in ("__init__", "cli", "errors", "facts", "network", "procs"))
 
 
 class ActionModule(ActionBase):
@@ -39,13 +39,13 @@ class ActionModule(ActionBase):
             if "facts" not in listened[names[rank]]:
                 return dict(result, skipped=True, skip_reason="the host could not be asked before")
             content = connect_request(plan, rank, listened, str(arguments["python"]))
-        answer = self._ask(content, interpreters(str(arguments["interpreter"])))
+        answer = self._ask(content, looking.interpreters(str(arguments["interpreter"])))
         write_json(answer_path(folder, str(arguments["step"]), rank), answer)
         return dict(result, **{name: answer[name] for name in ("lost", "refused") if name in answer})
 
     def _ask(self, content, pythons):
         command = remote.first_boot_command(pythons)
-        stdin = remote.boot_stdin(content, sources(), package="muster_verify")
+        stdin = remote.boot_stdin(content, looking.sources("muster_verify", OTHERS), package="muster_verify")
         before = time.time()
         try:
             answer = remote.ask(self, "the host's Python", command, stdin)
@@ -112,23 +112,8 @@ def connect_request(plan, rank, listened, python):
     }
 
 
-def sources():
-    """The files that are sent: the package, and what it needs of the agent's."""
-    found = remote.agent_sources(os.path.join(remote.MODULE_UTILS, "muster_verify"))
-    agent = remote.agent_sources()
-    found.update({"muster_agent/{}.py".format(name): agent[name + ".py"] for name in SHARED})
-    return found
-
-
 def explain(text, python):
     """Why Ansible could not run the command, in one clause; sudo and its passwords are told as preflight tells them."""
     told = next((clause for pattern, clause in preflight.FAULTS if re.search(pattern, text)), None)
     return told.format(python=python) if told else unreachable.explain(text)
 
-
-def interpreters(given):
-    """The Pythons to try on a host: the one that the inventory names, else those that Ansible would look for."""
-    if not given.startswith("auto"):
-        return [given]
-    names = constants.config.get_config_value("INTERPRETER_PYTHON_FALLBACK")
-    return sorted(map(str, names), key=lambda name: not name.startswith("/"))

@@ -9,11 +9,12 @@ type: stdout
 short_description: Ansible's default screen, with Muster's one sentence on a line of its own
 version_added: 0.1.0
 description:
-  - The same as P(ansible.builtin.default#callback), with three exceptions.
+  - The same as P(ansible.builtin.default#callback), with four exceptions.
   - "Where a launch or a verification ends, its one sentence (C(job NAME failed) or C(launch refused), and why) is printed as it
     is instead of inside a C(fatal) line, so that it can be read and searched for."
   - So are the faults that the preflight names, and the sentence of packages that could not be installed; with C(-v) the package
     manager's own words follow.
+  - Steps that only steer the play (C(meta)) have no lines.
   - The recap is left out where that was the only play, so that Muster's own words are the last thing on the screen.
 author:
   - The Muster founders
@@ -41,6 +42,16 @@ class CallbackModule(Default):
         """Count the plays."""
         self._plays += 1
         super().v2_playbook_on_play_start(play)
+
+    def _task_start(self, task, prefix=None):
+        """No line for what only steers the play."""
+        if task.action not in constants._ACTION_META:
+            super()._task_start(task, prefix)
+
+    def v2_runner_on_skipped(self, result):
+        """Nor for where it goes on."""
+        if result.task.action not in constants._ACTION_META:
+            super().v2_runner_on_skipped(result)
 
     def v2_runner_on_failed(self, result, ignore_errors=False):
         """Print Muster's sentence alone; everything else as usual."""

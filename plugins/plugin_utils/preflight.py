@@ -59,7 +59,8 @@ FAULTS = [
         "ansible_python_interpreter",
     ),
     (
-        r"python\S*: (?:not found|No such file|command not found)|interpreter .* was not found|No python interpreters found",
+        r"python\S*: (?:not found|No such file|command not found)|interpreter .* was not found|"
+        r"No python interpreters found|found no Python 3",
         "it has no Python at {python}, expected 3.8 or later; install python3 there, or correct ansible_python_interpreter",
     ),
     (

@@ -11,6 +11,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.muster.cluster.plugins.action.firewall import ActionModule
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.errors import Refusal
 from ansible_collections.muster.cluster.plugins.module_utils.muster_firewall import change, guard, host, rollback
+from ansible_collections.muster.cluster.plugins.plugin_utils import looking
 
 CLIENT = ("192.0.2.9", 40000, "10.0.0.1", 22)
 
@@ -290,13 +291,18 @@ def test_a_command_that_fails_is_explained(text, words):
 # ------------------------------------------------------------------------------------------------------- on the controller
 
 
-def act(answers, **arguments):
-    """Run the action; ``answers``: what its module calls give, an exception being raised. Returns result and mocks."""
+def act(answers, looked=None, **arguments):
+    """Run the action; ``answers``: what its module calls give, an exception being raised; ``looked``: what the look does.
+
+    Returns result and mocks.
+    """
     task = mock.Mock(async_val=0, check_mode=False, diff=False, args=dict({"backend": "ufw", "rollback_seconds": 8}, **arguments))
     connection = mock.Mock()
     made = ActionModule(task, connection, mock.Mock(), mock.Mock(), mock.Mock(), mock.Mock())
     made._execute_module = mock.Mock(side_effect=answers)
-    with mock.patch("time.sleep"):
+    made.validate_argument_spec = lambda spec: (None, {name: task.args.get(name, of.get("default")) for name, of in spec.items()})
+    told = mock.Mock(side_effect=looked) if isinstance(looked, Exception) else mock.Mock(return_value=looked or {})
+    with mock.patch("time.sleep"), mock.patch.object(looking, "look", told):
         result = made.run(None, {"inventory_hostname": "n1"})
     return result, made._execute_module, connection
 
@@ -304,6 +310,21 @@ def act(answers, **arguments):
 CHANGED = {"changed": True, "guarded": True, "client": "192.0.2.9"}
 LOST = AnsibleConnectionFailure("ssh: connect to host n1 port 22: Connection timed out")
 UNDONE = {"confirmed": False, "fresh": True}
+
+
+def test_nothing_to_do_needs_no_module():
+    result, module, _ = act([], looked={"done": True, "warnings": ["n1: found"], "client": "192.0.2.9"})
+    assert not result["changed"] and result["warnings"] == ["n1: found"] and not module.called
+
+
+def test_a_look_that_fails_is_the_modules_to_explain():
+    result, module, _ = act([{"failed": True, "msg": "found IPV6=no"}], looked=looking.Fault("Traceback"))
+    assert result["msg"] == "n1: found IPV6=no" and module.call_count == 1
+
+
+def test_a_host_that_dies_during_the_look_is_unreachable_at_once():
+    with pytest.raises(AnsibleConnectionFailure):
+        act([], looked=LOST)
 
 
 def test_no_change_is_one_call():

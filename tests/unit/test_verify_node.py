@@ -21,6 +21,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.muster_verify impor
     looking,
     protocol,
 )
+from ansible_collections.muster.cluster.plugins.plugin_utils import looking as asking
 from ansible_collections.muster.cluster.plugins.plugin_utils import remote
 
 RANGE = [29500, 29999]
@@ -145,7 +146,7 @@ def test_parallel_work_passes_on_what_is_raised():
 
 def asked(content, python=sys.executable):
     """Send a request to a shell on this machine, as a connection would."""
-    stdin = remote.boot_stdin(content, verify_node.sources(), package="muster_verify")
+    stdin = remote.boot_stdin(content, asking.sources("muster_verify", verify_node.OTHERS), package="muster_verify")
     done = subprocess.run(
         ["sh", "-c", remote.first_boot_command(["/does/not/exist", python])], input=stdin, stdout=subprocess.PIPE,
         stderr=subprocess.PIPE, timeout=30, check=False,
@@ -193,7 +194,7 @@ def test_the_ring_and_the_visits_leave_out_who_is_lost():
     ("given", "first", "count"), [("/opt/python", "/opt/python", 1), ("auto", "/usr/bin/python3", 2), ("auto_silent", "/usr", 2)]
 )
 def test_the_interpreter(given, first, count):
-    found = verify_node.interpreters(given)
+    found = asking.interpreters(given)
     assert found[0].startswith(first) and (len(found) == 1 if count == 1 else len(found) > 1)
 
 

@@ -1,5 +1,7 @@
 """The change itself: read, plan, and under the guard do what is missing."""
 
+import os
+
 from ..muster_agent.errors import Refusal
 from . import firewalld, guard, host, rollback, rules, ufw
 
@@ -47,6 +49,18 @@ class Host:
             state = ufw.read()
         self.exposed = self.backend.exposing(state, rules.job_ports(self.wish, ephemeral), self.wish)
         return state, self.backend.plan(state, wanted, self.wish)
+
+    def warnings(self):
+        """A sentence for each of others' rules that lets the whole world in; Ansible shows a warning without its host."""
+        return [
+            "{}: found {}'s {}, which opens ports of the jobs to the whole world, expected them open to members alone; it is not "
+            "Muster's and stays, so remove it with {}".format(os.uname().nodename, self.name, what, remove)
+            for what, remove in self.exposed
+        ]
+
+    def is_done(self):
+        """Whether there is nothing to do: what another run has not confirmed yet is not to be relied upon."""
+        return not self.look()[1].steps and rollback.load() is None
 
     def ensure(self, token, check):
         """Make the firewall as wanted; a change stays unconfirmed until ``guard.confirm``.
