@@ -32,7 +32,12 @@ PACKAGES = """
 # A Python whose clock is an hour ahead.
 SKEWED = """
 mkdir -p /opt/skewed
-printf '#!/bin/sh\\nPYTHONPATH=/opt/skewed exec /usr/bin/python3 "$@"\\n' >/opt/skewed/python
+cat >/opt/skewed/python <<'END'
+#!/bin/sh
+# The host is asked in isolation from such a folder.
+for word do shift; case $word in -I|-S) ;; *) set -- "$@" "$word" ;; esac; done
+PYTHONPATH=/opt/skewed exec /usr/bin/python3 "$@"
+END
 printf 'import time\\nreal = time.time\\ntime.time = lambda: real() + 3600\\n' >/opt/skewed/sitecustomize.py
 chmod +x /opt/skewed/python
 """
