@@ -72,6 +72,11 @@ options:
           - Environment of the ranks. It is checked only; each host's own is read where the host is started.
           - An extra variable of this name is merged into it, name by name.
         type: dict
+      python_env:
+        description:
+          - Name of the Python environment, one that C(site.yml) has made. It is refused where a host has
+            C(muster_python) as well.
+        type: str
       job:
         description:
           - Name of the job. Left out, it is the script's name and the time.
@@ -205,6 +210,10 @@ wait:
   returned: success and O(purpose=launch)
 follow:
   description: Whose lines are to be shown, V(head) or V(all).
+  type: str
+  returned: success
+python_env:
+  description: Name of the Python environment; empty where none was named.
   type: str
   returned: success
 muster_said:

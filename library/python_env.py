@@ -8,93 +8,124 @@ from __future__ import annotations
 DOCUMENTATION = r"""
 ---
 module: python_env
-short_description: Make a Python environment with torch from a requirements file, by uv
+short_description: Install a lock as the Python environment of a host, look at it, go back to an older one
 version_added: 0.1.0
 author:
   - The Muster founders (@muster-cluster)
 description:
-  - Gives a host a virtual environment (the I(prefix)) that holds exactly what a requirements file asks for. uv
-    resolves and installs; the system's Python is never touched.
-  - A new environment is built beside the prefix, looked over and put in its place by one exchange of names, so that the
-    old one works until the new one does. A run that was killed is tidied up after by the next.
-  - Where packages come from is read on the host, from uv's own variables and from pip's variables and configuration
-    files (C(index-url), C(extra-index-url), C(find-links), C(constraint), C(cert), C(client-cert), C(trusted-host),
-    C(proxy), C(timeout), C(no-index)). Options of this module win over uv's variables, and these over pip's settings.
-  - On a host without an NVIDIA GPU torch is a CPU build; a plan that would bring NVIDIA's libraries there is refused
-    before anything is fetched.
+  - Gives a host the environment that a lock of M(muster.cluster.python_lock) lists, package by package. The I(prefix) is a link
+    to one of the versions in C(.versions) beside it; each is a conda prefix or a virtual environment, built in its final place.
+  - A new version is built beside the old one, proved, and switched to by one rename. A job that runs keeps its files. A
+    run that was killed is tidied up after by the next, and a run that finds another at work waits.
+  - Every package is checked against the lock's sha256, those of C(file:) addresses too.
   - A run that changes nothing asks neither uv nor the network.
 requirements:
   - Linux, and Python 3.8 or later on the host
-  - uv 0.7 or later on the host, unless nothing has to change
+  - uv 0.7 or later on the host for wheels, and the tools of the role python_env for conda packages, unless nothing has to change
 options:
   prefix:
     description:
       - Path of the environment. A folder that is not empty and was not made by this module is left alone, and the task
         fails.
-      - The folder above it must be writable, since new environments are built there.
+      - The folder above it must be writable, since new versions are built there.
     type: path
     required: true
   state:
     description:
-      - V(present) makes the environment as wanted, V(absent) removes it.
+      - V(look) reads and changes nothing. V(present) installs the O(lock) and switches to it.
+      - V(rolled_back) switches to the version before the present one, or to O(to). V(absent) removes
+        the prefix and all its versions.
     type: str
-    choices: [present, absent]
+    choices: [look, present, rolled_back, absent]
     default: present
-  requirements:
+  lock:
     description:
-      - Path of a requirements file on the host.
-      - Exactly one of O(requirements) and O(requirements_content) is needed for O(state=present).
-    type: path
-  requirements_content:
+      - What to install, a lock. O(state=present) needs it; in check mode it may be missing where it is not known yet.
+    type: dict
+  asked:
     description:
-      - The text of a requirements file. It may not take in other files (C(-r), C(-c)).
+      - The hash of what the lock was made for, kept with the version. Empty means the lock's own.
     type: str
+    default: ""
+  lines:
+    description:
+      - What the user asked for. Shown in check mode in place of packages where there is no O(lock) yet.
+    type: list
+    elements: str
+    default: []
+  name:
+    description:
+      - Name of the environment in its C(environment.yml). Empty means the last part of the prefix.
+    type: str
+    default: ""
+  to:
+    description:
+      - Which version to go back to, as its lock id or the beginning of one. Empty means the one before the present.
+    type: str
+    default: ""
+  keep:
+    description:
+      - How many old versions remain for a way back. One that a process uses is never removed.
+    type: int
+    default: 2
+  packages:
+    description:
+      - Whether V(look) tells the packages, and drift, one by one.
+    type: bool
+    default: true
   python:
     description:
-      - The interpreter to build the environment with, as a path, a command or a version such as V(3.12). It must be
-        there already, since none is downloaded.
-      - Left out, it is the one that runs this module, or the one beneath it if that is a virtual environment. An
-        environment that exists then keeps the Python it has.
+      - The interpreter of an environment without conda packages, as a path, a command or a version such as V(3.12). It
+        must be there already, since none is downloaded.
+      - Empty means the one that runs this module, or the one beneath it if that is a virtual environment.
     type: str
-  torch_backend:
-    description:
-      - Which build of torch to take, in the words of uv's C(--torch-backend), such as V(cpu), V(cu126) or V(rocm6.4).
-      - V(auto) takes a suitable wheel from a folder of O(find_links) or from a configured index first. Otherwise it
-        takes the CPU build from PyTorch's index on a host without an NVIDIA GPU, and lets uv choose by the driver on
-        one with it.
-      - C(UV_TORCH_BACKEND) on the host changes what V(auto) means.
-      - V(none) takes what the configured indexes give, whatever it is.
-    type: str
-    default: auto
+    default: ""
   uv:
     description:
       - Path of the uv binary, or a command to look up on C(PATH).
     type: str
     default: uv
-  find_links:
+  tools:
     description:
-      - Folders and pages with wheels. Folders that do not exist are passed over.
-    type: list
-    elements: str
-    default: []
-  index_url:
-    description:
-      - The package index. Credentials belong into C(~/.netrc) or C(pip.conf) on the host rather than here.
+      - Folder with the tools for conda packages. Empty means there are none.
+      - For V(look) it is the folder above, that of all tools.
     type: str
-  extra_index_urls:
+    default: ""
+  tool_python:
     description:
-      - More package indexes. The best version from any of them is taken, as pip does.
-    type: list
-    elements: str
-    default: []
+      - The Python 3.10 or later that the tools run on. Empty means one that is on the PATH.
+    type: str
+    default: ""
+  cache_dir:
+    description:
+      - Folder of the package store and of uv's cache. Empty means C(.cache) beside the versions. On the same file system
+        as the prefix, packages are linked and not copied.
+    type: str
+    default: ""
+  offline:
+    description:
+      - Whether to install from the store and from C(file:) addresses alone.
+    type: bool
+    default: false
   ca_bundle:
     description:
       - File with the certificates of authorities to trust.
     type: path
-  cache_dir:
+  proxy:
     description:
-      - Where uv keeps what it has fetched. On the same file system as the prefix, packages are linked and not copied.
-    type: path
+      - Proxy for what is fetched. Empty means as the host is set up.
+    type: str
+    default: ""
+  mirrors:
+    description:
+      - From which address to fetch what an address in the lock begins with.
+    type: dict
+    default: {}
+  channel_alias:
+    description:
+      - Address in front of a channel's name.
+    type: str
+    default: ""
   min_free_mb:
     description:
       - Megabytes that must be free for an environment with torch. Four times as many are asked for when NVIDIA's
@@ -108,16 +139,13 @@ options:
     default: 1800
   verify:
     description:
-      - Whether torch, if it is among the packages, must import before a new environment is put in place.
+      - Whether torch, if it is among the packages, must import before a new version is switched to.
     type: bool
     default: true
 attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying the environment.
     support: full
-    details:
-      - The plan is made by uv in a temporary folder. For a first environment on a host that has no uv yet, or cannot
-        reach its index, the packages are not known and the requirements stand in the diff.
   diff_mode:
     description: Returns details on what has changed or would change, when in diff mode.
     support: full
@@ -130,25 +158,23 @@ attributes:
 """
 
 EXAMPLES = r"""
-- name: Give the host an environment from a file of the controller
+- name: Look at an environment
   muster.cluster.python_env:
     prefix: /var/lib/muster/envs/default
-    requirements_content: "{{ lookup('ansible.builtin.file', 'requirements.txt') }}"
+    state: look
+  register: found
+
+- name: Give the host the environment that the head has solved
+  muster.cluster.python_env:
+    prefix: /var/lib/muster/envs/default
+    lock: "{{ hostvars[groups['torch_nodes'][0]].solved.lock }}"
     uv: /var/lib/muster/tools/uv
+    cache_dir: /var/lib/muster/cache
 
-- name: Give it one with Python 3.12 and torch for CUDA 12.6
+- name: Go back to the version before
   muster.cluster.python_env:
-    prefix: /opt/envs/exp7
-    requirements: /opt/envs/exp7.txt
-    python: "3.12"
-    torch_backend: cu126
-
-- name: Take everything from a folder of wheels
-  muster.cluster.python_env:
-    prefix: /opt/envs/offline
-    requirements_content: torch==2.13.0
-    find_links:
-      - /srv/wheels
+    prefix: /var/lib/muster/envs/default
+    state: rolled_back
 
 - name: Remove it
   muster.cluster.python_env:
@@ -167,17 +193,34 @@ python:
   type: str
   returned: always
   sample: /var/lib/muster/envs/default/bin/python
-python_version:
-  description: Version of its Python; empty where check mode cannot know it.
+real:
+  description: Path of the version that the prefix stands for; empty where there is none.
   type: str
   returned: success
-  sample: 3.12.1
-current:
-  description: Whether the environment was as wanted before this task.
-  type: bool
+  sample: /var/lib/muster/envs/.versions/default/3f9a6c0d1e2b
+state:
+  description:
+    - How the prefix stands - V(none), nothing is there; V(whole), as it was installed; V(drifted), something differs from
+      what was installed; V(old), a virtual environment of an earlier Muster, to be replaced; V(foreign), somebody else's.
+  type: str
+  returned: success
+asked:
+  description: The hash of what this version was made for; empty where there is none.
+  type: str
+  returned: success
+lock_id:
+  description: 12 hex digits that name the lock of this version; empty where there is none.
+  type: str
+  returned: success
+  sample: 3f9a6c0d1e2b
+fingerprint:
+  description:
+    - sha256 over name, version, build and hash of everything that is really installed, equal on hosts with equal environments;
+      empty if there is none or if it is not known yet.
+  type: str
   returned: success
 reasons:
-  description: What was not as wanted, in words.
+  description: What was not as wanted or not as installed, in words.
   type: list
   elements: str
   returned: success
@@ -187,20 +230,72 @@ packages:
   type: dict
   returned: success
   sample: {"numpy": "2.4.3", "torch": "2.13.0+cpu"}
+python_version:
+  description: Version of the environment's Python; empty where it is not known.
+  type: str
+  returned: success
+  sample: 3.12.1
+torch_backend:
+  description: Build of torch that the environment was made with, V(cpu) or V(cu128) and so on; empty without one.
+  type: str
+  returned: success
+versions:
+  description: The whole versions that are there, the one used last first.
+  type: list
+  elements: dict
+  returned: success
+  contains:
+    id: {description: "Its folder's name, the lock id or that with a number behind it.", type: str}
+    lock_id: {description: Its lock, type: str}
+    asked: {description: What it was made for, type: str}
+    made: {description: "When, in seconds since 1970.", type: float}
+    used: {description: When it was last switched to, type: float}
+    current: {description: Whether the prefix stands for it, type: bool}
+facts:
+  description: What the host is, for whoever decides what to solve for.
+  type: dict
+  returned: for O(state=look)
+  contains:
+    arch: {description: "As uname says, such as V(x86_64).", type: str}
+    glibc: {description: "Version of the C library, V(2.36); empty for another library.", type: str}
+    gpu: {description: Whether an NVIDIA GPU shows, type: bool}
+    cuda: {description: "Highest CUDA that the driver knows, V(12.8); empty without one.", type: str}
+    python: {description: "Version x.y.z of the Python that O(python) names; empty if it is not there.", type: str}
+    python_path: {description: Its path, type: str}
+    place: {description: "Equal for two hosts that are one machine and have one prefix.", type: str}
+    tool_python: {description: "Path of a Python 3.10 or later for the tools; empty if there is none.", type: str}
+tools:
+  description: Names of the tools in the folder O(tools) that are there and whole.
+  type: list
+  elements: str
+  returned: for O(state=look)
+uv_found:
+  description: Whether O(uv) is there.
+  type: bool
+  returned: for O(state=look)
+current:
+  description: Whether the prefix was as wanted before this task.
+  type: bool
+  returned: for O(state=present)
 added:
   description:
-    - What is new, as V(name==version).
-    - Where check mode cannot know the versions, the lines of the requirements.
+    - What is new, as V(name==version) or V(name=version=build).
+    - Where check mode cannot know the versions, what was asked for.
   type: list
   elements: str
   returned: success
 removed:
-  description: What is gone, as V(name==version).
+  description: What is gone, in the same words.
   type: list
   elements: str
   returned: success
-fingerprint:
-  description: sha256 over the sorted C(name==version) lines, equal on hosts with equal packages; empty if not known.
+fetched:
+  description: How many packages were fetched from outside, and their bytes.
+  type: dict
+  returned: for O(state=present)
+  sample: {"packages": 11, "bytes": 44123456}
+waited_for:
+  description: Who had to be waited for; empty for nobody.
   type: str
   returned: success
 details:
@@ -213,24 +308,29 @@ import os
 from typing import Any
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import facts
 from ansible_collections.muster.cluster.plugins.module_utils.python_env.complaints import Fault, redact
 from ansible_collections.muster.cluster.plugins.module_utils.python_env.environment import Environment
-from ansible_collections.muster.cluster.plugins.module_utils.python_env.requirements import changes, pinned
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "prefix": {"type": "path", "required": True},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    "requirements": {"type": "path"},
-    "requirements_content": {"type": "str"},
-    "python": {"type": "str"},
-    "torch_backend": {"type": "str", "default": "auto"},
+    "state": {"type": "str", "choices": ["look", "present", "rolled_back", "absent"], "default": "present"},
+    "lock": {"type": "dict"},
+    "asked": {"type": "str", "default": ""},
+    "lines": {"type": "list", "elements": "str", "default": []},
+    "name": {"type": "str", "default": ""},
+    "to": {"type": "str", "default": ""},
+    "keep": {"type": "int", "default": 2},
+    "packages": {"type": "bool", "default": True},
+    "python": {"type": "str", "default": ""},
     "uv": {"type": "str", "default": "uv"},
-    "find_links": {"type": "list", "elements": "str", "default": []},
-    "index_url": {"type": "str"},
-    "extra_index_urls": {"type": "list", "elements": "str", "default": []},
+    "tools": {"type": "str", "default": ""},
+    "tool_python": {"type": "str", "default": ""},
+    "cache_dir": {"type": "str", "default": ""},
+    "offline": {"type": "bool", "default": False},
     "ca_bundle": {"type": "path"},
-    "cache_dir": {"type": "path"},
+    "proxy": {"type": "str", "default": ""},
+    "mirrors": {"type": "dict", "default": {}},
+    "channel_alias": {"type": "str", "default": ""},
     "min_free_mb": {"type": "int", "default": 2500},
     "lock_timeout": {"type": "int", "default": 1800},
     "verify": {"type": "bool", "default": True},
@@ -239,47 +339,23 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
 
 def main() -> None:
     """Run the module."""
-    module = AnsibleModule(
-        argument_spec=ARGUMENTS,
-        supports_check_mode=True,
-        mutually_exclusive=[("requirements", "requirements_content")],
-        required_if=[("state", "present", ("requirements", "requirements_content"), True)],
-    )
+    module = AnsibleModule(argument_spec=ARGUMENTS, supports_check_mode=True)
     prefix = module.params["prefix"]
     place = {"prefix": prefix, "python": os.path.join(prefix, "bin", "python")}
-    environment = Environment(module.params, os.environ, module.tmpdir if module.check_mode else None)
     try:
-        work = environment.ensure if module.params["state"] == "present" else environment.remove
-        outcome = work(module.check_mode)
+        result = Environment(module.params, os.environ).act(module.params["state"], module.check_mode)
     except Fault as fault:
         details = {"details": fault.details} if fault.details else {}
         module.fail_json(msg=redact(fault.sentence), **place, **details)
-    for note in outcome.notes:
+    for note in result.pop("notes", []):
         module.warn(redact(note))
-
-    before = pinned(outcome.before)
-    if outcome.after is None:
-        after = added = environment.wish.lines
-        removed = before
-    else:
-        after = pinned(outcome.after)
-        added, removed = changes(outcome.before, outcome.after)
-    result = {
-        "changed": outcome.changed,
-        "current": outcome.current,
-        "reasons": outcome.reasons,
-        "packages": outcome.after or {},
-        "fingerprint": facts.fingerprint(outcome.after) if outcome.after else "",
-        "python_version": outcome.python_version,
-        "added": [redact(line) for line in added],
-        "removed": removed,
-    }
-    if module._diff:
+    before, after = result.pop("before", None), result.pop("after", None)
+    if module._diff and before is not None:
         result["diff"] = {
             "before_header": prefix,
             "after_header": prefix,
             "before": "".join(line + "\n" for line in before),
-            "after": "".join(redact(line) + "\n" for line in after),
+            "after": "".join(line + "\n" for line in after),
         }
     module.exit_json(**place, **result)
 

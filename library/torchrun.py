@@ -172,6 +172,18 @@ job_dir:
   returned: O(state=started)
   type: str
   sample: /var/lib/muster/jobs/exp7
+python:
+  description:
+    - The interpreter that runs the job, O(python) with the links in its folder resolved, so that a job keeps its files when an
+      environment is switched.
+  returned: O(state=started)
+  type: str
+  sample: /var/lib/muster/envs/.versions/default/3f9c1e77a2d4/bin/python
+environment:
+  description: What is known of the environment, where Muster made it; null for another.
+  returned: O(state=started)
+  type: dict
+  sample: {"name": "default", "lock_id": "3f9c1e77a2d4", "fingerprint": "0d6e..."}
 attached:
   description: Whether the same job ran already.
   returned: O(state=started)

@@ -32,6 +32,27 @@ def repo():
     return REPO
 
 
+@pytest.fixture(scope="session")
+def conda_channel():
+    """Folder of the tests' conda channel; see the package ``channel`` beside this file."""
+    from channel import build
+
+    return build(REPO / ".cache" / "tests")
+
+
+@pytest.fixture(scope="session")
+def python_tools():
+    """Folder of the tools that make environments, as a node has it; fetched from the package index that this machine uses."""
+    from ansible_collections.muster.cluster.plugins.module_utils.muster_tools.receiving import receive
+    from ansible_collections.muster.cluster.plugins.plugin_utils import python_tools
+
+    cache = REPO / ".cache" / "tests" / "tools"
+    tools = python_tools.build(os.uname().machine, str(cache), str(Path(sys.executable).parent / "uv"))
+    with open(tools.archive, "rb") as stream:
+        receive(str(cache / "unpacked"), tools.name, tools.sha256, stream)
+    return cache / "unpacked" / tools.name
+
+
 @pytest.fixture
 def run_playbook(tmp_path):
     """Run a playbook by ansible-runner.

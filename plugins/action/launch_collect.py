@@ -23,7 +23,7 @@ class ActionModule(ActionBase):
         hosts = [node["name"] for node in arguments["nodes"]]
         starts = {name: task_vars["hostvars"][name].get("__launch_start") or {} for name in hosts}
         mine = starts.get(host, {})
-        python, state_dir = str(arguments["python"]), str(arguments["state_dir"])
+        python, state_dir = str(mine.get("python") or arguments["python"]), str(arguments["state_dir"])
         job = str(arguments["job"])
         if self._task.check_mode:
             return dict(result, changed=False, skipped=True)
@@ -39,12 +39,23 @@ class ActionModule(ActionBase):
         except remote.NodeError as error:
             return dict(result, changed=False, lost=str(error), result=None, state="unknown")
         if answer.get("tar"):
-            unpack(base64.b64decode(answer.pop("tar")), os.path.join(arguments["record"], host))
+            shared = str(arguments["record"]) if host == hosts[0] else None
+            unpack(base64.b64decode(answer.pop("tar")), os.path.join(arguments["record"], host), shared)
         answer.pop("tar", None)
         return dict(result, **dict(answer, changed=False))
 
 
-def unpack(data, folder):
-    """A node's record into ``folder``: plain files with safe names only."""
+def unpack(data, folder, shared=None):
+    """A node's record into ``folder``: plain files with safe names only.
+
+    Args:
+        data: the gzipped tar.
+        folder: where it goes.
+        shared: where the files below ``environment/`` go instead, which are the whole job's.
+    """
     with tarfile.open(fileobj=io.BytesIO(data), mode="r:gz") as archive:
-        archive.extractall(folder, filter="data")
+        members = archive.getmembers()
+        common = [member for member in members if shared and member.name.startswith("environment/")]
+        archive.extractall(folder, [member for member in members if member not in common], filter="data")
+        if shared:
+            archive.extractall(shared, common, filter="data")

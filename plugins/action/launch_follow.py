@@ -46,12 +46,13 @@ class ActionModule(ActionBase):
                 display.display("job {} {} {}".format(job, _doing(starts[host]), ", ".join(hosts[:8])))
                 for line in _hints(job) if starts[host].get("state") == "running" else ():
                     display.display(line)
-            return dict(result, changed=False, **self._follow(host, job, arguments))
+            python = str(starts[host].get("python") or arguments["python"])
+            return dict(result, changed=False, **self._follow(host, job, arguments, python))
         result.update(changed=False, muster_said=True)
         trouble = self._unknown(host, job, arguments)
         if trouble:
             return dict(result, failed=True, msg="logs refused: " + trouble)
-        followed = self._follow(host, job, arguments)
+        followed = self._follow(host, job, arguments, str(arguments["python"]))
         if followed["told"] or followed["state"] == "frozen":
             told = followed["told"] or "its agent on {} shows no life; stop it by playbooks/stop.yml -e job={}".format(host, job)
             return dict(result, failed=True, msg="logs of job {} end here: {}".format(job, told))
@@ -72,8 +73,8 @@ class ActionModule(ActionBase):
             return "{} knows no job {}, expected the name of one; playbooks/status.yml lists what there is".format(host, job)
         return None
 
-    def _follow(self, host, job, arguments):
-        python, job_dir = str(arguments["python"]), os.path.join(str(arguments["state_dir"]), "jobs", job)
+    def _follow(self, host, job, arguments, python):
+        job_dir = os.path.join(str(arguments["state_dir"]), "jobs", job)
         until = arguments.get("until", "end")
         offsets, lines, lost_since, restarts = {}, {}, None, None
         beat, beat_seen = None, time.monotonic()

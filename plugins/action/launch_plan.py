@@ -45,7 +45,13 @@ class ActionModule(ActionBase):
         if purpose != "status" and not options.get("job"):
             raise Refusal("found no job, expected its name; write -e job=NAME, playbooks/status.yml lists them")
         nodes = [{"name": host, "address": None} for host in task_vars["ansible_play_hosts_all"]]
-        return {"changed": False, "job": options.get("job"), "nodes": nodes, "follow": options["follow"]}
+        return {
+            "changed": False,
+            "job": options.get("job"),
+            "nodes": nodes,
+            "follow": options["follow"],
+            "python_env": options.get("python_env", ""),
+        }
 
     def _plan(self, task_vars):
         given = launch_options.from_extra_variables(launch_options.plain(load_extra_vars(self._loader)), role_names())
@@ -61,6 +67,9 @@ class ActionModule(ActionBase):
             list(task_vars["ansible_play_hosts"]),
             options["allow_partial"],
         )
+        if options.get("python_env"):
+            named = {host: task_vars["hostvars"][host].get("muster_python") for host in hosts}
+            planning.check_environment(options["python_env"], named)
         nodes = [{"name": host, "address": addressing.address_of(host, task_vars["hostvars"][host])} for host in hosts]
         forget_dead_controllers(constants.DEFAULT_LOCAL_TMP)
         folder = tempfile.mkdtemp(prefix="muster-{}-".format(os.getppid()), dir=constants.DEFAULT_LOCAL_TMP)
@@ -88,6 +97,7 @@ class ActionModule(ActionBase):
             "nodes": nodes,
             "wait": plan["wait"],
             "follow": plan["follow"],
+            "python_env": plan["python_env"] or "",
         }
 
     def _refuse_odd_plays(self, task_vars):
@@ -160,4 +170,4 @@ def told(plan):
         "ships {} file{}, {:.1f} MB from {}".format(
             shipped["files"], "" if shipped["files"] == 1 else "s", shipped["bytes"] / 1e6, shipped["root"]
         ),
-    ]  # fmt: skip
+    ] + (["environment {}".format(plan["python_env"])] if plan["python_env"] else [])  # fmt: skip

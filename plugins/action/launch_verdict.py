@@ -62,12 +62,15 @@ class ActionModule(ActionBase):
 
 
 def write_record(record, plan, starts, ended):
-    """The plan, the commands and the result; what the nodes sent lies there already."""
+    """The plan, the commands and the result; what the nodes sent lies there already. The environment is the head's."""
     os.makedirs(record, exist_ok=True)
+    environment = starts[plan["nodes"][0]["name"]].get("environment")
     if not plan["attach"]:
+        plan["environment"] = environment
         write_json(os.path.join(record, "plan.json"), plan, 0o644)
         lines = ["# {}\n{}\n".format(host, start.get("command", "")) for host, start in starts.items()]
         with open(os.path.join(record, "commands.txt"), "w", encoding="utf-8") as stream:
             stream.write("\n".join(lines))
     if ended:
+        ended["environment"] = environment
         write_json(os.path.join(record, "result.json"), ended, 0o644)

@@ -68,9 +68,10 @@ class ActionModule(ActionBase):
         if not check:
             with open(plan["shipped"]["code"], "rb") as stream:
                 code = stream.read()
-        return remote.request(self, python, content, code)
+        return remote.start(self, python, content, code)
 
     def _attach(self, plan, host, python, state_dir):
+        # The job may have another Python than this launch names.
         answer = remote.request(self, python, {"do": "info", "state_dir": state_dir, "job": plan["job"]})
         if answer.get("refused"):
             return answer
@@ -84,4 +85,6 @@ class ActionModule(ActionBase):
             "attached": True,
             "job_dir": os.path.join(state_dir, "jobs", plan["job"]),
             "run_id": found["run_id"],
+            "python": found["python"],
+            "environment": found["environment"],
         }

@@ -43,6 +43,7 @@ OPTIONS = {
     "nproc_per_node": checked.nproc,
     "env": checked.environment,
     "job": checked.job_name,
+    "python_env": checked.environment_name,
     "max_restarts": lambda value: checked.integer("max_restarts", value, 0, 1000),
     "wait": lambda value: checked.boolean("wait", value),
     "follow": _follow,
@@ -56,7 +57,7 @@ OPTIONS = {
 }
 # Options whose inventory value may differ per host; a start reads them on its own host.
 PER_HOST = ("nproc_per_node", "env")
-MAY_BE_EMPTY = ("script", "module", "job", "chdir", "ship", "script_args", "env")
+MAY_BE_EMPTY = ("script", "module", "job", "chdir", "ship", "script_args", "env", "python_env")
 OTHER_LAUNCH_VARIABLES = ("launch_runs_dir", "launch_group", "launch_supervision")
 
 

@@ -101,6 +101,17 @@ def check_chdir(chdir):
     return chdir
 
 
+def check_environment(name, pythons):
+    """An environment is named, so that no host may have a Python of its own; ``pythons`` is ``{host: muster_python or None}``."""
+    named = [host for host, python in pythons.items() if python]
+    if named:
+        more = " and {} more".format(len(named) - 1) if len(named) > 1 else ""
+        raise Refusal(
+            "found both python_env={} and muster_python ({} on {}{}), expected one of them; leave python_env out, or take "
+            "muster_python away by -e muster_python=".format(name, pythons[named[0]], named[0], more)
+        )
+
+
 def make(options, nodes, shipped, launched_by, now=None):
     """The plan.
 
@@ -132,6 +143,7 @@ def make(options, nodes, shipped, launched_by, now=None):
         "force": options["force"],
         "wait": options["wait"],
         "follow": options["follow"],
+        "python_env": options.get("python_env"),
         "overrides": {},
         "shipped": shipped,
         "launched_by": launched_by,

@@ -1,5 +1,6 @@
 """One request to a node: a raw command with everything on its stdin, so that nothing is copied and no module runs."""
 
+import difflib
 import json
 import os
 import re
@@ -45,6 +46,16 @@ for p in {}; do "$p" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 8))' 
 echo 'found no Python 3.8 or later' >&2; exit 127"""
 
 
+# Before a command that needs one of Muster's environments: where it is not there, the mark, then the Pythons of those that are.
+NO_ENVIRONMENT = "muster: no such environment"
+CHECK_ENVIRONMENT = """\
+if ! command -v {python} >/dev/null 2>&1; then echo {mark} >&2; \
+for p in {envs}/*/bin/python; do if [ -x "$p" ]; then echo "$p" >&2; fi; done; exit 127; fi; """
+
+# Before a command that any Python will do for, since the job's own may be gone: the job's is preferred.
+ANY_PYTHON = 'p={}; command -v "$p" >/dev/null 2>&1 || p=python3; exec "$p" '
+
+
 class NodeError(Exception):
     """A node could not be asked; ``unreachable`` tells a lost connection from a node that cannot answer."""
 
@@ -63,9 +74,51 @@ def agent_sources(folder=AGENT):
     return found
 
 
-def boot_command(python):
-    """The shell command that serves :func:`boot_stdin`; isolated from the login's Python settings."""
-    return "{} -I -c {}".format(shlex.quote(python), shlex.quote(BOOT))
+def boot_command(python, any_python=False):
+    """The shell command that serves :func:`boot_stdin`; isolated from the login's Python settings.
+
+    Args:
+        python: the interpreter.
+        any_python: whether ``python3`` will do where that one is not there.
+    """
+    begin = ANY_PYTHON.format(shlex.quote(python)) if any_python else shlex.quote(python) + " "
+    return "{}-I -c {}".format(begin, shlex.quote(BOOT))
+
+
+def environment_of(python, state_dir):
+    """The name of the environment of ``state_dir`` to which a Python's path belongs, or None."""
+    folder, name = os.path.split(os.path.dirname(os.path.dirname(python)))
+    return name if python == os.path.join(state_dir, "envs", name, "bin", "python") and folder else None
+
+
+def check_environment(state_dir, python):
+    """Shell text before :func:`boot_command` of a Python in an environment of ``state_dir``; see :func:`no_environment`."""
+    envs = os.path.join(state_dir, "envs")
+    return CHECK_ENVIRONMENT.format(python=shlex.quote(python), envs=shlex.quote(envs), mark=shlex.quote(NO_ENVIRONMENT))
+
+
+def no_environment(name, state_dir, result):
+    """What a node said that has no environment of this name, in one sentence without the host's name; None if it did not.
+
+    Args:
+        name: the environment.
+        state_dir: folder of Muster's state there.
+        result: of a raw command that began with :func:`check_environment`.
+    """
+    lines = [line.strip() for part in ("stderr", "stdout") for line in (result.get(part) or "").splitlines()]
+    if NO_ENVIRONMENT not in lines:
+        return None
+    envs = os.path.join(state_dir, "envs")
+    start, end = envs + "/", "/bin/python"
+    found = [line[len(start) : -len(end)] for line in lines if line.startswith(start) and line.endswith(end)]
+    near = difflib.get_close_matches(name, found, 1, 0.5)
+    return (
+        "found {} below {}, expected the environment {}{}; make it by ansible-playbook site.yml -e python_env_name={} -e "
+        "python_env_spec=FILE, or name another by python_env".format(
+            "the environments " + ", ".join(found) if len(found) > 1 else found[0] + " alone" if found else "no environments",
+            envs, name, " (did you mean {}?)".format(near[0]) if near else "", name,
+        )
+    )  # fmt: skip
 
 
 def first_boot_command(pythons):
@@ -88,9 +141,10 @@ def boot_stdin(request, sources, code=b"", package="muster_agent"):
 
 
 def shipped_command(python, job_dir, request):
-    """The shell command that asks the agent which lies beside a job; nothing has to be sent."""
+    """The shell command that asks the agent which lies beside a job; nothing has to be sent. Any Python will do."""
     agent = os.path.join(job_dir, "agent", "muster_agent")
-    return " ".join(shlex.quote(word) for word in (python, "-I", "-S", agent, "call", json.dumps(request)))
+    words = ("-I", "-S", agent, "call", json.dumps(request))
+    return ANY_PYTHON.format(shlex.quote(python)) + " ".join(map(shlex.quote, words))
 
 
 def parse_answer(stdout):
@@ -110,7 +164,7 @@ def explain(python, result):
     return "{} gave no answer (exit code {}): {}; see whether it runs there".format(python, result.get("rc"), last[:300])
 
 
-def ask(action, python, command, stdin=None):
+def ask(action, python, command, stdin=None, why=None):
     """Run a raw command by an action and return the agent's answer.
 
     Args:
@@ -118,6 +172,7 @@ def ask(action, python, command, stdin=None):
         python: interpreter, for messages.
         command: shell command.
         stdin: bytes or None.
+        why: callable(result of the command) that may know why there is no answer: a sentence without the host's name, or None.
 
     Raises:
         NodeError: no connection, or no answer; the text has no host name.
@@ -131,10 +186,30 @@ def ask(action, python, command, stdin=None):
         if result.get("rc") == 255:
             told = unreachable.explain(result.get("stderr") or "the connection ended without a word")
             raise NodeError("is unreachable: {}".format(told), unreachable=True)
-        raise NodeError(explain(python, result))
+        raise NodeError((why(result) if why else None) or explain(python, result))
     return answer
 
 
-def request(action, python, content, code=b""):
-    """Send the agent along with a request; see :func:`ask`."""
-    return ask(action, python, boot_command(python), boot_stdin(content, agent_sources(), code))
+def request(action, python, content):
+    """Send the agent along with a request about a job, for which any Python will do; see :func:`ask`."""
+    return ask(action, python, boot_command(python, any_python=True), boot_stdin(content, agent_sources()))
+
+
+def start(action, python, content, code):
+    """Send the agent along with a request to start a job; see :func:`ask`.
+
+    Args:
+        action, python: see :func:`ask`.
+        content: the request.
+        code: the tar of the shipped files.
+    """
+    command, why = boot_command(python), None
+    state_dir = content["spec"]["state_dir"]
+    environment = environment_of(python, state_dir)
+    if environment:
+        command = check_environment(state_dir, python) + command
+
+        def why(result):
+            return no_environment(environment, state_dir, result)
+
+    return ask(action, python, command, boot_stdin(content, agent_sources(), code), why)

@@ -2,7 +2,7 @@
 
 import re
 
-from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import rollcall
+from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import rollcall, sameness
 
 SITE = "run site.yml --tags "
 # What stands in ssh's complaint, and what is told of it; the first that fits. ``{user}`` and ``{name}`` are those of the login.
@@ -199,7 +199,6 @@ def versions(nodes, facts, pythons, user):
             hellos[rank] = {
                 "python": python.get("version"),
                 "torch": python.get("torch"),
-                "packages": python.get("packages"),
                 "ids": "uid {uid}, gid {gid}".format(**account) if account else None,
             }
     if not hellos:
@@ -210,7 +209,7 @@ def versions(nodes, facts, pythons, user):
     faults = [
         rollcall.differing(spec, hellos, "python", "the jobs' Python", same),
         rollcall.differing(spec, hellos, "torch", "torch", same),
-        packages(spec, hellos),
+        *sameness.drift(reports(nodes, pythons), SITE + "python_env"),
         rollcall.differing(spec, hellos, "ids", "the user " + user, numbers),
     ]
     told = []
@@ -225,13 +224,6 @@ def versions(nodes, facts, pythons, user):
     return [text for text in faults if text], told
 
 
-def packages(spec, hellos):
-    """The packages that differ from the first host's; hosts without any Python are another fault."""
-    known = {rank: hello for rank, hello in hellos.items() if hello["python"]}
-    if len(known) < 2:
-        return None
-    # The first host that has a Python stands for the head.
-    first = min(known)
-    ranks = [first] + [rank for rank in known if rank != first]
-    names = {"nodes": [spec["nodes"][rank] for rank in ranks]}
-    return rollcall.changed_packages(names, {new: known[rank] for new, rank in enumerate(ranks)})
+def reports(nodes, pythons):
+    """What :func:`sameness.drift` compares, of the hosts that have a Python."""
+    return [dict(pythons[node["name"]], name=node["name"]) for node in nodes if pythons.get(node["name"])]

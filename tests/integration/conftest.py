@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import ansible_runner
+import one_node
 import pytest
 
 REPO = Path(__file__).resolve().parents[2]
@@ -195,3 +196,28 @@ def cluster(tmp_path):
     made = Cluster(tmp_path)
     yield made
     made.clean()
+
+
+@pytest.fixture(scope="session")
+def wheels(tmp_path_factory):
+    """A folder of wheels to choose among."""
+    return one_node.make_wheels(tmp_path_factory.mktemp("wheels"))
+
+
+@pytest.fixture(scope="session")
+def packages_cache(tmp_path_factory):
+    """One cache of packages for all tests, on the disk that the prefixes are on."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def node(tmp_path, wheels, packages_cache):
+    """A :class:`one_node.Node` without an environment."""
+    return one_node.Node(tmp_path, wheels, packages_cache)
+
+
+@pytest.fixture
+def made(node):
+    """A node whose environment holds probe 1.0 and probe-base 1.5."""
+    assert node.run()["changed"]
+    return node

@@ -80,6 +80,25 @@ def test_nodes_with_different_torch_do_not_start(cluster, stub):
     cluster.assert_nothing_left()
 
 
+def test_nodes_with_different_packages_do_not_start(cluster, stub):
+    """The roll call names node and package; one has another version, one has other files under the same version."""
+    other = cluster.folder / "other"
+    shutil.copytree(Path(stub[0]).parents[1], other, symlinks=True)
+    for site, record in ((stub[1].parent, "x.py,sha256=aa,1\n"), (other / stub[1].parent.relative_to(Path(stub[0]).parents[1]),
+                         "x.py,sha256=bb,1\n")):  # fmt: skip
+        (site / "same-1.0.dist-info").mkdir()
+        (site / "same-1.0.dist-info" / "RECORD").write_text(record)
+    (site / "more-2.0.dist-info").mkdir()
+    python = "{{{{ '{}/bin/python' if inventory_hostname == 'node1' else '{}' }}}}".format(other, stub[0])
+    done = cluster.play(script="stub.py", job="s", muster_python=python)
+    assert done.rc != 0
+    assert done.messages() == [
+        "job s failed: the environment of node1 differs from that of node0: more 2.0 should not be there, same 1.0 has other "
+        "files; expected the same on every node; run site.yml"
+    ]
+    cluster.assert_nothing_left()
+
+
 def test_a_daemon_without_environment_does_not_outlive_its_job(cluster, stub):
     """It forks twice, opens a session of its own and clears its environment; the job ends well."""
     pid_file = cluster.folder / "daemon"

@@ -13,7 +13,7 @@ def group_variables(lab):
     variables = {
         "ansible_become": True,
         "ansible_become_user": "muster",
-        "python_env_requirements": str(Path(__file__).with_name("requirements.txt")),
+        "python_env_spec": str(Path(__file__).with_name("requirements.txt")),
     }
     if controller.python_prefix():
         variables["python_env_python"] = controller.PYTHON + "/bin/python{}.{}".format(*sys.version_info)

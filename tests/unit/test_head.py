@@ -65,7 +65,7 @@ HELLO = {
     "kind": "hello",
     "python": "3.11",
     "torch": "2.13.0",
-    "packages": {},
+    "fingerprint": "ab" * 32,
     "boot_id": "b",
     "nproc": 2,
     "probe_port": 40000,
@@ -143,6 +143,37 @@ def test_a_job_that_goes_well(make_spec):
         "attempt": 0, "port": 29500, "rdzv_id": "0a1b2c3d4e5f-0", "offset": 2, "world_size": 4, "share": 2,
     }  # fmt: skip
     assert saved == [0] and [what for what, _ in notes] == ["roll call complete", "go"]
+
+
+def differing(answers):
+    """Nodes of which rank 1's has another environment, whose packages they name where ``answers`` is true."""
+
+    def plays(rank, kind, fields):
+        if kind == "name_contents":
+            if not answers:
+                return [{"kind": "gone", "why": "it ended"}] if rank else []
+            version = "2.4.1" if rank else "2.4.0"
+            return [{"kind": "contents", "attempt": fields["attempt"], "contents": {"numpy": [version, "", "aa"]}}]
+        told = good(rank, kind, fields)
+        return [dict(told[0], fingerprint="cd" * 32)] + told[1:] if kind == "begin" and rank == 1 else told
+
+    return plays
+
+
+def test_packages_are_asked_for_only_where_environments_differ(make_spec):
+    nodes = [{"name": "n{}".format(rank), "address": "10.0.0.{}".format(rank + 1)} for rank in range(3)]
+    result, channels, _, _ = course(make_spec(node_rank=0, nodes=nodes), differing(True))
+    assert result["sentence"] == (
+        "job exp7 failed: the environment of n1 differs from that of n0 and n2: numpy is 2.4.1 instead of 2.4.0; expected the "
+        "same on every node; run site.yml"
+    )
+    asked = [[kind for kind, _ in channels[rank].heard].count("name_contents") for rank in range(3)]
+    assert asked == [1, 1, 0]  # one for each environment
+
+
+def test_a_node_that_goes_while_it_is_asked_for_packages(make_spec):
+    result, _, _, _ = course(make_spec(node_rank=0), differing(False))
+    assert result["sentence"].startswith("job exp7 failed: n1 is lost: it ended")
 
 
 def test_a_failure_ends_it_everywhere(make_spec):

@@ -146,9 +146,24 @@ def test_the_plan():
         "nodes": nodes("10.0.0.1", "10.0.0.2"), "master_port": 29500, "control_port": 29501, "script": "sub/train.py",
         "module": None, "args": ["--x"], "chdir": None, "max_restarts": 1, "join_timeout": 60.0, "stop_grace": 30.0,
         "force": False, "wait": True, "follow": "head", "overrides": {}, "shipped": SHIPPED,
-        "launched_by": "alice@laptop", "attach": False,
+        "launched_by": "alice@laptop", "attach": False, "python_env": None,
     }  # fmt: skip
     assert found["job"].startswith("train-20261201-") and json.loads(json.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("pythons", "told"),
+    [
+        ({"n1": "/opt/x/bin/python", "n2": None}, "muster_python (/opt/x/bin/python on n1), expected one of them"),
+        ({"n1": None, "n2": "/p", "n3": "/p"}, "muster_python (/p on n2 and 1 more), expected"),
+    ],
+)
+def test_an_environment_and_a_python_are_too_much(pythons, told):
+    planning.check_environment("exp", dict.fromkeys(pythons))
+    planning.check_environment("exp", dict.fromkeys(pythons, ""))
+    with pytest.raises(Refusal) as caught:
+        planning.check_environment("exp", pythons)
+    assert str(caught.value).startswith("found both python_env=exp and " + told)
 
 
 def test_every_start_has_a_key_and_an_id_of_its_own():

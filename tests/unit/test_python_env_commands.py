@@ -19,20 +19,27 @@ def test_venv_argv() -> None:
     ]
 
 
+HOW = ["--only-binary", ":all:", "--no-header", "--format", "pylock.toml", "--output-file", "/o.toml"]
+
+
 @pytest.mark.parametrize(
-    ("how", "expected"),
+    ("target", "how", "expected"),
     [
-        ({}, []),
-        ({"backend": "cpu"}, ["--torch-backend", "cpu"]),
-        ({"constraints": ["/c", "/p"]}, ["--constraints", "/c", "--constraints", "/p"]),
-        (
-            {"backend": "cpu", "dry_run": True, "target": "/t"},
-            ["--target", "/t", "--torch-backend", "cpu", "--dry-run"],
-        ),
-        ({"exact": True, "dry_run": True}, ["--exact", "--dry-run"]),
-        ({"no_index": True}, ["--no-index"]),
+        (commands.Target("/p"), {}, []),
+        (commands.Target("/p", "3.12.1"), {}, ["--python-version", "3.12.1"]),
+        (commands.Target("/p", "", "x86_64-manylinux_2_36"), {}, ["--python-platform", "x86_64-manylinux_2_36"]),
+        (commands.Target("/p"), {"backend": "cpu"}, ["--torch-backend", "cpu"]),
+        (commands.Target("/p"), {"constraints": ["/c", "/d"]}, ["--constraints", "/c", "--constraints", "/d"]),
+        (commands.Target("/p"), {"no_index": True}, ["--no-index"]),
     ],
 )
-def test_pip_argv(how: dict, expected: list[str]) -> None:
-    head = ["uv", "pip", "install", "--python", "/e/bin/python", "--requirements", "/r.txt"]
-    assert commands.pip_argv("uv", "/e/bin/python", "/r.txt", **how) == head + expected
+def test_compile_argv(target: commands.Target, how: dict, expected: list[str]) -> None:
+    head = ["uv", "pip", "compile", "/r.txt", "--python", "/p", *HOW]
+    assert commands.compile_argv("uv", target, "/r.txt", "/o.toml", **how) == head + expected
+
+
+def test_install_argv() -> None:
+    argv = commands.install_argv("uv", "/v/bin/python", "/w.txt", ["/a", "/b c"])
+    assert argv[:5] == ["uv", "pip", "install", "--python", "/v/bin/python"]
+    assert {"--no-deps", "--no-index", "--offline", "--require-hashes", "--no-build"} <= set(argv)
+    assert argv[-6:] == ["--requirements", "/w.txt", "--find-links", "/a", "--find-links", "/b c"]

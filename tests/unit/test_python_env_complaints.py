@@ -33,6 +33,12 @@ from ansible_collections.muster.cluster.plugins.module_utils.python_env import c
             ["met: there is no version of numpy==99 and you require numpy==99 (change"],
         ),
         (
+            "error: No solution found when resolving dependencies\n  cause: Because docopt==0.6.2 has no usable wheels and you "
+            "require docopt==0.6.2, we can conclude that your requirements are unsatisfiable.\n\nhint: Wheels are required\n",
+            "unsatisfiable",
+            ["found no wheel of docopt==0.6.2", "nothing is compiled", "python_env_find_links"],
+        ),
+        (
             "error: Failed to fetch: http://u:secret@h/simple/numpy/\n  cause: error sending request for url "
             "(http://h/simple/numpy/)\n  cause: tcp connect error\n  cause: Connection refused (os error 111)\n",
             "network",

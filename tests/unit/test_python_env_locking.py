@@ -26,8 +26,12 @@ def test_lock_names_its_holder_and_leaves_nothing(tmp_path: Path) -> None:
     other.start()
     try:
         assert ready.wait(10)
-        with pytest.raises(locking.Locked, match=r"^process %d on " % other.pid), locking.lock(path, 0.2):
+        told: list[str] = []
+        with pytest.raises(locking.Locked, match=r"^process %d of \S+ since \d\d:" % other.pid), locking.lock(
+            path, 0.3, told.append
+        ):
             pass
+        assert len(told) == 1 and told[0].startswith("process %d of " % other.pid)
     finally:
         done.set()
         other.join(10)

@@ -5,47 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.python_env import requirements
 
 
 def test_requirement_lines_drop_comments_and_join_continuations() -> None:
-    text = (
-        "# top\n\ntorch==2.13.0  # build by hardware\nsix==1 \\\n  --hash=sha256:ab\na @ https://h/a.whl#sha256=cd\r\n"
-    )
+    text = "# top\n\ntorch==2.13.0  # build by hardware\nsix==1 \\\n  --hash=sha256:ab\na @ https://h/a.whl#sha256=cd\r\n"
     assert requirements.requirement_lines(text) == [
         "torch==2.13.0",
         "six==1 --hash=sha256:ab",
         "a @ https://h/a.whl#sha256=cd",
     ]
-
-
-@pytest.mark.parametrize(
-    ("line", "expected"),
-    [
-        ("-r more.txt", ["more.txt"]),
-        ("-rmore.txt", ["more.txt"]),
-        ("--requirement=more.txt", ["more.txt"]),
-        ("-c limits.txt", ["limits.txt"]),
-        ("--constraint limits.txt", ["limits.txt"]),
-        ("--require-hashes", []),
-        ("requests==2", []),
-    ],
-)
-def test_included_files(line: str, expected: list[str]) -> None:
-    assert requirements.included_files([line]) == expected
-
-
-def test_wanted_key_changes_with_each_of_its_parts() -> None:
-    keys = {
-        requirements.wanted_key(*parts)
-        for parts in ([["a"], [], []], [["b"], [], []], [["a"], ["c"], []], [["a"], [], ["c"]])
-    }
-    assert len(keys) == 4
-
-
-def test_changes() -> None:
-    assert requirements.changes({"a": "1", "b": "1"}, {"b": "2", "c": "1"}) == (["b==2", "c==1"], ["a==1", "b==1"])
 
 
 def test_shipped_requirements_are_pinned_exactly_and_once_per_python(repo: Path) -> None:

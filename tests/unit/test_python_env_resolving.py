@@ -5,42 +5,53 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ansible_collections.muster.cluster.plugins.module_utils.python_env.commands import Target
 from ansible_collections.muster.cluster.plugins.module_utils.python_env.complaints import Fault
-from ansible_collections.muster.cluster.plugins.module_utils.python_env.drift import NOTHING, State
-from ansible_collections.muster.cluster.plugins.module_utils.python_env.resolving import Resolver
+from ansible_collections.muster.cluster.plugins.module_utils.python_env.resolving import Question, Resolver
 from ansible_collections.muster.cluster.plugins.module_utils.python_env.settings import uv_settings
 from ansible_collections.muster.cluster.plugins.module_utils.python_env.uv import Uv
 
 
 class Scripted(Uv):
-    """A uv that is a table: it answers each dry run by its --torch-backend.
+    """A uv that is a table: it answers each run by its --torch-backend.
 
     Args:
-        answers: --torch-backend (None: without) to uv's output; one that begins with "error" fails.
+        answers: --torch-backend (None: without) to packages, or to uv's complaint.
+        space: a folder.
         index: pip's index-url, if any.
         links: a folder of wheels, if any.
     """
 
-    def __init__(self, answers: dict, index: str = "", links: str = "") -> None:
+    def __init__(self, answers: dict, space: Path, index: str = "", links: str = "") -> None:
         self.settings = uv_settings({}, {"index-url": index, "find-links": links}, {}, lambda path: True)
-        self.answers, self.asked = answers, []
-        self.path, self.base, self.requirements, self.space = "uv", "/usr/bin/python3", "/r.txt", "/p/e.new-1"
+        self.answers, self.asked, self.kept = answers, [], []
+        self.path, self.space = "uv", str(space)
 
     def run(self, argv: list[str]) -> tuple[int, str]:
         backend = argv[argv.index("--torch-backend") + 1] if "--torch-backend" in argv else None
-        assert argv[:3] == ["uv", "pip", "install"] and "--dry-run" in argv
+        assert argv[:3] == ["uv", "pip", "compile"]
         self.asked.append(backend)
-        output = self.answers[backend]
-        return (2 if output.startswith("error") else 0), output
+        answer = self.answers[backend]
+        if isinstance(answer, str):
+            return 2, answer
+        output = Path(argv[argv.index("--output-file") + 1])
+        self.kept.append(output.read_text() if output.exists() else "")
+        lines = ['[[packages]]\nname = "%s"\nversion = "%s"\n' % item for item in answer.items()]
+        output.write_text("".join(line + 'wheels = [{ url = "https://h/a-1-py3-none-any.whl" }]\n' for line in lines))
+        return 0, ""
 
 
-CPU_OUT = " + torch==2.13.0+cpu\n"
-CUDA_OUT = " + nvidia-nccl-cu13==2.29.7\n + torch==2.13.0\n"
-CUDA126_OUT = " + nvidia-nccl-cu12==2.29.7\n + torch==2.13.0+cu126\n"
+CPU_OUT = {"torch": "2.13.0+cpu"}
+CUDA_OUT = {"nvidia-nccl-cu13": "2.29.7", "torch": "2.13.0"}
+CUDA126_OUT = {"nvidia-nccl-cu12": "2.29.7", "torch": "2.13.0+cu126"}
 NO_ROUTE = "error: Failed to fetch: https://h/whl/torch/\n  cause: dns error\n"
 NO_TORCH = "error: No solution found\n  cause: Because there is no version of torch==2.13.0 and you require torch.\n"
-NO_ENVIRONMENT = State("none", [], None, NOTHING)
 WHEEL = "torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl"
+
+
+def question(backend: str, gpu: bool, keep: dict | None = None) -> Question:
+    """A question for torch."""
+    return Question(["torch==2.13.0"], Target("/usr/bin/python3"), backend, gpu, keep or {})
 
 
 @pytest.mark.parametrize(
@@ -56,7 +67,7 @@ WHEEL = "torch-2.13.0+cpu-cp311-cp311-linux_x86_64.whl"
         (False, "auto", "", WHEEL, {None: NO_TORCH, "cpu": NO_ROUTE}, [None, "cpu"], "own index cannot be reached"),
         (False, "auto", "", "", {"cpu": NO_ROUTE}, ["cpu"], "find-links does without PyTorch's index"),
         (False, "auto", "https://i", "", {None: NO_ROUTE}, [None], "cannot be reached"),
-        (False, "auto", "", "", {"cpu": CUDA_OUT}, ["cpu"], "this host has no NVIDIA GPU, but"),
+        (False, "auto", "", "", {"cpu": CUDA_OUT}, ["cpu"], "no NVIDIA GPU, but"),
         (False, "none", "", "", {None: CUDA_OUT}, [None], None),
         # A GPU: by its driver; a CPU wheel that lies about is not taken silently.
         (True, "auto", "", "", {"auto": CUDA126_OUT}, ["auto"], "auto"),
@@ -72,33 +83,25 @@ def test_torch_is_chosen_step_by_step(
 ) -> None:
     if wheel:
         (tmp_path / wheel).write_text("")
-    uv = Scripted(answers, index, str(tmp_path) if wheel else "")
-    resolver = Resolver(uv, "/p/e", backend, gpu)
+    uv = Scripted(answers, tmp_path, index, str(tmp_path) if wheel else "")
+    resolver = Resolver(uv, question(backend, gpu))
     if expected in answers:
-        plan, chosen = resolver.plan(NO_ENVIRONMENT)
-        assert chosen == expected and "torch" in plan.added
+        answer = resolver.resolve()
+        assert answer.backend == expected and "torch" in answer.versions
     else:
         with pytest.raises(Fault) as caught:
-            resolver.plan(NO_ENVIRONMENT)
+            resolver.resolve()
         assert str(expected) in caught.value.sentence
     assert uv.asked == asked
 
 
-def test_torch_of_unknown_kind_is_noted_where_pytorchs_index_is_out_of_reach() -> None:
-    uv = Scripted({None: CUDA_OUT, "auto": NO_ROUTE}, "https://i")
-    resolver = Resolver(uv, "/p/e", "auto", True)
-    assert resolver.plan(NO_ENVIRONMENT)[1] is None
-    assert "torch 2.13.0 comes from the configured indexes" in resolver.notes[0]
+def test_torch_of_unknown_kind_is_noted_where_pytorchs_index_is_out_of_reach(tmp_path: Path) -> None:
+    uv = Scripted({None: CUDA_OUT, "auto": NO_ROUTE}, tmp_path, "https://i")
+    answer = Resolver(uv, question("auto", True)).resolve()
+    assert answer.backend is None and "torch 2.13.0 comes from the configured indexes" in answer.notes[0]
 
 
-def test_changed_requirements_are_planned_onto_what_is_there() -> None:
-    state = State("asked", [], {}, NOTHING._replace(packages={"six": "1", "torch": "2.12.0+cpu"}))
-    uv = Scripted({"cpu": " - torch==2.12.0+cpu\n + torch==2.13.0+cpu\n"})
-    plan, _backend = Resolver(uv, "/p/e", "auto", False).plan(state)
-    assert plan.added == {"six": "1", "torch": "2.13.0+cpu"}
-
-
-def test_a_gpu_that_has_gone_stops_a_rebuild() -> None:
-    stamp = {"gpu": True, "packages": {"torch": "2.13.0+cu126"}}
-    with pytest.raises(Fault, match="shows none now: repair its driver"):
-        Resolver(Scripted({}), "/p/e", "auto", False).plan(State("other", [], stamp, NOTHING))
+def test_versions_that_are_there_are_preferred(tmp_path: Path) -> None:
+    uv = Scripted({"cpu": CPU_OUT}, tmp_path)
+    Resolver(uv, question("auto", False, {"six": "1.16.0"})).resolve()
+    assert 'name = "six"\nversion = "1.16.0"' in uv.kept[0]

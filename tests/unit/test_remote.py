@@ -83,12 +83,12 @@ class Action:
 
 def test_a_request_is_one_command_with_everything_on_its_stdin():
     action = Action({"rc": 0, "stdout": answered(), "stderr": "noise"})
-    assert remote.request(action, PYTHON, {"do": "info", "state_dir": "/s"}, b"tar") == ANSWER
+    assert remote.start(action, PYTHON, {"do": "start", "spec": {"state_dir": "/s"}}, b"tar") == ANSWER
     command, sudoable, stdin = action.asked
     assert shlex.split(command) == [PYTHON, "-I", "-c", remote.BOOT] and sudoable is True
     head, rest = stdin.split(b"\n", 1)
     head = json.loads(head)
-    assert head["request"] == {"do": "info", "state_dir": "/s"} and head["code"] is True
+    assert head["request"] == {"do": "start", "spec": {"state_dir": "/s"}} and head["code"] is True
     assert json.loads(rest[: head["agent_bytes"]]) == remote.agent_sources() and rest[head["agent_bytes"] :] == b"tar"
 
 
@@ -142,8 +142,65 @@ def test_a_login_that_talks_and_an_odd_python_do_no_harm(tmp_path):
 def test_the_shipped_agent_is_asked_without_sending_anything():
     request = {"do": "tail", "job": "it's", "offsets": {"0/0": 1}}
     words = shlex.split(remote.shipped_command("/my env/python", "/s/jobs/exp7", request))
-    assert words[:-1] == ["/my env/python", "-I", "-S", "/s/jobs/exp7/agent/muster_agent", "call"]
+    assert words[0] == "p=/my env/python;"
+    assert words[-6:-1] == ["$p", "-I", "-S", "/s/jobs/exp7/agent/muster_agent", "call"]
     assert json.loads(words[-1]) == request
+
+
+@pytest.mark.parametrize("python", ["/gone/bin/python", "no-such-python", "python3", sys.executable])
+def test_any_python_will_do_to_ask_about_a_job(tmp_path, python):
+    action = Action({"rc": 0, "stdout": answered()})
+    remote.request(action, python, {"do": "info", "state_dir": str(tmp_path)})
+    command, _, stdin = action.asked
+    done = subprocess.run(["sh", "-c", command], input=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert remote.parse_answer(done.stdout.decode()) == {"jobs": {}}, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("python", "name"),
+    [
+        ("/s/envs/exp/bin/python", "exp"),
+        ("/s/envs/default/bin/python", "default"),
+        ("/s/envs/exp/bin/python3", None),
+        ("/other/envs/exp/bin/python", None),
+        ("/s/envs/bin/python", None),
+        ("/s/envs/a/b/bin/python", None),
+        ("python3", None),
+    ],
+)
+def test_which_environment_a_python_belongs_to(python, name):
+    assert remote.environment_of(python, "/s") == name
+
+
+@pytest.mark.parametrize(
+    ("there", "name", "told"),
+    [
+        ([], "exp", "found no environments below {}, expected the environment exp; make it by"),
+        (["default"], "exp", "found default alone below {}, expected the environment exp; make it by"),
+        (["default", "exp 1"], "exp1", "found the environments default, exp 1 below {}, expected the environment exp1 (did you "
+                                       "mean exp 1?); make it by ansible-playbook site.yml -e python_env_name=exp1 -e"),
+    ],
+)  # fmt: skip
+def test_an_environment_that_is_not_there(tmp_path, there, name, told):
+    state = tmp_path / "my state"
+    for found in there:
+        (state / "envs" / found / "bin").mkdir(parents=True)
+        (state / "envs" / found / "bin" / "python").symlink_to(sys.executable)
+    (state / "envs" / "empty").mkdir(parents=True)
+    python = str(state / "envs" / name / "bin" / "python")
+
+    class Shell(Action):
+        def _low_level_execute_command(self, command, sudoable=None, in_data=None):
+            done = subprocess.run(["sh", "-c", command], input=in_data, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            return {"rc": done.returncode, "stdout": done.stdout.decode(), "stderr": done.stderr.decode()}
+
+    request = {"do": "start", "spec": {"state_dir": str(state)}}
+    with pytest.raises(remote.NodeError) as caught:
+        remote.start(Shell(None), python, request, b"")
+    assert str(caught.value).startswith(told.format(state / "envs")) and "\n" not in str(caught.value)
+    if there:
+        python = str(state / "envs" / "default" / "bin" / "python")
+        assert "refused" in remote.start(Shell(None), python, {"do": "dance", "spec": request["spec"]}, b"")
 
 
 def test_the_agents_files_are_all_there():

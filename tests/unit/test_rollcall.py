@@ -3,10 +3,11 @@
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import rollcall
 
+CONTENTS = {"numpy": ["2.4.1", "", "aa"], "torch": ["2.13.0+cpu", "", "bb"]}
 HELLO = {
     "python": "3.11",
     "torch": "2.13.0+cpu",
-    "packages": {"numpy": "2.4.1", "torch": "2.13.0+cpu"},
+    "fingerprint": "ab" * 32,
     "script_sha256": "aa",
     "skew": 0.0,
     "nproc": 2,
@@ -54,11 +55,17 @@ def test_who_did_not_come(spec, present, expected):
         ({"n1": {"script_sha256": "bb"}},
          "the script differs: aa on n0, n2; bb on n1; expected the same on every node; "
          "launch again so that it is shipped anew"),
-        ({"n1": {"packages": {"numpy": "2.4.0", "torch": "2.13.0+cpu"}}},
-         "the environments differ: numpy 2.4.0 on n1 but 2.4.1 on n0; expected the same on every node; run site.yml"),
-        ({"n1": {"packages": {"torch": "2.13.0+cpu"}}, "n2": {"packages": dict(HELLO["packages"], extra="1")}},
-         "the environments differ: numpy absent on n1 but 2.4.1 on n0, extra 1 on n2 but absent on n0; expected the "
-         "same on every node; run site.yml"),
+        ({"n1": {"fingerprint": "cd" * 32}},
+         "the environment of n1 differs from that of n0 and n2: its fingerprint is cdcdcdcdcdcd instead of abababababab; "
+         "expected the same on every node; run site.yml"),
+        ({"n0": {"fingerprint": "cd" * 32, "contents": dict(CONTENTS, numpy=["2.4.0", "", "aa"])},
+          "n1": {"contents": CONTENTS}},
+         "the environment of n0 differs from that of n1 and n2: numpy is 2.4.0 instead of 2.4.1; expected the same on every "
+         "node; run site.yml"),
+        ({"n0": {"contents": CONTENTS}, "n1": {"fingerprint": "cd" * 32, "contents": {"torch": CONTENTS["torch"]}},
+          "n2": {"fingerprint": "ef" * 32, "contents": dict(CONTENTS, extra=["1", "", "cc"])}},
+         "the environment of n1 differs from that of n0: numpy 2.4.1 is missing; the environment of n2 differs from that of "
+         "n0: extra 1 should not be there; expected the same on every node; run site.yml"),
         ({"n2": {"skew": 31.4}},
          "the clock of n2 is 31 s ahead of that of n0, expected at most 30 s; set it by chrony"),
         ({"n1": {"skew": -3600}},
@@ -73,10 +80,20 @@ def test_what_must_be_the_same(spec, changes, expected):
     assert rollcall.verdict(spec, hellos(**changes), {}) == expected
 
 
-def test_many_packages_are_counted(spec):
-    other = {"p{}".format(number): "1" for number in range(10)}
-    told = rollcall.changed_packages(spec, hellos(n1={"packages": dict(HELLO["packages"], **other)}))
-    assert told.count(" on n1 but absent on n0") == 6 and " and 4 more; expected" in told
+def test_many_environments_are_counted(make_spec):
+    nodes = [{"name": "n{}".format(rank), "address": "10.0.0.{}".format(rank + 1)} for rank in range(9)]
+    found = {rank: dict(HELLO, fingerprint=str(min(rank, 6)) * 64) for rank in range(9)}
+    told = rollcall.environments(make_spec(nodes=nodes), found)
+    assert told.startswith("the environment of n0 differs from that of n6, n7 and n8: its fingerprint is 000000000000 instead")
+    assert told.count("the environment of") == 3 and "; and 3 more; expected the same" in told
+
+
+@pytest.mark.parametrize(
+    ("fingerprints", "expected"),
+    [("aaa", []), ("aba", [0, 1]), ("bcc", [0, 1]), ("abc", [0, 1, 2]), ("a", []), ([None, "a", "b"], [1, 2]), ([None] * 3, [])],
+)
+def test_who_is_asked_for_packages(fingerprints, expected):
+    assert rollcall.witnesses({rank: {"fingerprint": value} for rank, value in enumerate(fingerprints)}) == expected
 
 
 def test_a_value_that_a_node_lacks_differs(spec):

@@ -267,9 +267,21 @@ def test_an_environment_is_read_without_starting_it(tmp_path):
     python.chmod(0o755)
     found = looking.job_python(str(python))
     assert found["version"] == "3.11.2" and found["torch"] == "2.13.0+cpu"
-    assert found["packages"] == {"torch": "2.13.0+cpu", "numpy": "2.4.0"} and len(found["fingerprint"]) == 64
+    assert found["contents"] == {"torch": ["2.13.0+cpu", "", ""], "numpy": ["2.4.0", "", ""]} and len(found["fingerprint"]) == 64
     (prefix / "pyvenv.cfg").unlink()
     assert looking.job_python(str(python)) is None
+
+
+def test_a_conda_prefix_is_read_without_starting_it(tmp_path):
+    (tmp_path / "conda-meta").mkdir()
+    (tmp_path / "conda-meta" / "python-3.12.1-0_cpython.json").write_text('{"sha256": "%s"}' % ("ab" * 32))
+    (tmp_path / "bin").mkdir()
+    python = tmp_path / "bin" / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    found = looking.job_python(str(python))
+    assert found["version"] == "3.12.1" and found["torch"] is None
+    assert found["contents"] == {"python": ["3.12.1", "0_cpython", "ab" * 6]}
 
 
 def test_a_python_that_is_no_environment_is_asked():

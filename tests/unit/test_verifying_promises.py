@@ -2,7 +2,7 @@
 
 import pytest
 from ansible_collections.muster.cluster.plugins.plugin_utils import verifying_promises as promises
-from verify_helpers import FACTS, GOOD, NAMES, NODES, PYTHON, PYTHONS
+from verify_helpers import CONTENTS, FACTS, GOOD, NAMES, NODES, PYTHON, PYTHONS
 
 # ------------------------------------------------------------------------------------------------------------ the logins
 
@@ -143,8 +143,9 @@ def test_a_duration_for_people(value, told):
         (dict(PYTHONS, n3=dict(PYTHON, version="3.12.1")), FACTS,
          ["the jobs' Python differs: 3.11.2 on n1, n2; 3.12.1 on n3; expected the same on every node; run site.yml --tags "
           "python_env so that every node has the same"]),
-        (dict(PYTHONS, n2=dict(PYTHON, packages=dict(PYTHON["packages"], numpy="2.3.0"))), FACTS,
-         ["the environments differ: numpy 2.3.0 on n2 but 2.4.0 on n1; expected the same on every node; run site.yml"]),
+        (dict(PYTHONS, n2=dict(PYTHON, fingerprint="cd", contents=dict(CONTENTS, numpy=["2.3.0", "", "cc"]))), FACTS,
+         ["the environment of n2 differs from that of n1 and n3: numpy is 2.3.0 instead of 2.4.0; expected the same on every "
+          "node; run site.yml --tags python_env"]),
         (PYTHONS, dict(FACTS, n2=dict(FACTS["n2"], account={"uid": 1001, "gid": 1001})),
          ["the user muster differs: uid 8600, gid 8600 on n1, n3; uid 1001, gid 1001 on n2; expected the same on every node; "
           "give it the same numbers everywhere, run site.yml --tags cluster_user"]),

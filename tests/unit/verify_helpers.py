@@ -13,5 +13,6 @@ FACTS = {
 }  # fmt: skip
 FACTS["n1"]["time"] = dict(FACTS["n1"]["time"], chrony=dict(FACTS["n2"]["time"]["chrony"], source="192.0.2.123"))
 GOOD = {name: {"ok": True, "machine": "id-" + name} for name in NAMES}
-PYTHON = {"version": "3.11.2", "torch": "2.13.0", "packages": {"torch": "2.13.0", "numpy": "2.4.0"}, "fingerprint": "ab"}
+CONTENTS = {"torch": ["2.13.0", "", "aa"], "numpy": ["2.4.0", "", "bb"]}
+PYTHON = {"version": "3.11.2", "torch": "2.13.0", "contents": CONTENTS, "fingerprint": "ab"}
 PYTHONS = {name: PYTHON for name in NAMES}

@@ -27,6 +27,8 @@ QUESTION = """{%- set found = [] -%}
   'managed': own.muster_manage_hosts | default(true) | bool,
   'user': own.muster_user | default('muster'),
   'state_dir': own.muster_state_dir | default('/var/lib/muster'),
+  'python': own.muster_python
+    | default((own.muster_state_dir | default('/var/lib/muster')) ~ '/envs/default/bin/python', true),
   'nofile': own.limits_nofile | default(0) | string,
   'firewall': own.firewall_enabled | default(true) | bool,
 }) -%}
@@ -73,7 +75,7 @@ class Cluster:
 
 
 class Node:
-    """One host. ``name`` is that of the inventory; ``address``, ``user``, ``state_dir`` are the member's."""
+    """One host. ``name`` is that of the inventory; ``address``, ``user``, ``state_dir``, ``python`` are the member's."""
 
     def __init__(self, host, name, member):
         self.host, self.name = host, name
@@ -130,6 +132,10 @@ class Node:
     def as_user(self, command, *args):
         """Run a command as the cluster's user, in a session as ``su -`` makes it."""
         return self.root("su - %s -s /bin/sh -c %s", self.user, self.host.backend.quote(command, *args))
+
+    def as_job(self, command, *args):
+        """Run a command as the jobs' user where Muster sets the host up, else as the login user."""
+        return self.as_user(command, *args) if self.managed else self.plain(command, *args)
 
     def plain(self, command, *args):
         """Run a command as root where Muster sets the host up, else as the login user."""

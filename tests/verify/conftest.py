@@ -18,8 +18,9 @@ JOURNAL_LINES = 50
 
 
 def pytest_addoption(parser):
-    """The host that is no member."""
+    """The host that is no member, and the environment."""
     parser.addoption("--outside", help="inventory name of a host that is no member, from which the cluster's ports must be shut")
+    parser.addoption("--environment", help="name of the Python environment to look at, instead of the jobs' usual one")
 
 
 def pytest_configure(config):

@@ -1,6 +1,8 @@
 """Small programs for the hosts, standard library only; each is given to ``python3 -I -c``."""
 
+import base64
 import shlex
+import zlib
 
 # argv: address, first and last rendezvous port, seconds. Prints a free port of those, an ephemeral one and its own id, and
 # answers each connection with MUSTER until it is ended or the seconds have passed.
@@ -84,6 +86,41 @@ print(json.dumps(found))
 """
 
 
-def python(script, *arguments):
+# argv: a prefix. Prints the first paths in it, and of the folders above it that lead there, which others than the owner of its
+# Python, or root, have or may write: "mode owner path".
+WRITABLE = """
+import os, stat, sys
+prefix = os.path.realpath(sys.argv[1])
+own = {0, os.stat(prefix).st_uid}
+found = []
+def look(path):
+    status = os.lstat(path)
+    mode = stat.S_IMODE(status.st_mode)
+    open_to_others = not stat.S_ISLNK(status.st_mode) and mode & 0o022 and not mode & stat.S_ISVTX
+    if status.st_uid not in own or open_to_others:
+        found.append("%o %d %s" % (mode, status.st_uid, path))
+above = prefix
+while above != "/":
+    above = os.path.dirname(above)
+    look(above)
+look(prefix)
+for folder, folders, files in os.walk(prefix):
+    for name in folders + files:
+        look(os.path.join(folder, name))
+    if len(found) > 20:
+        break
+for line in found[:20]:
+    print(line)
+"""
+
+
+def python(script, *arguments, interpreter="python3"):
     """A command for a shell."""
-    return "python3 -I -c {} {}".format(shlex.quote(script), " ".join(shlex.quote(str(word)) for word in arguments))
+    words = " ".join(shlex.quote(str(word)) for word in arguments)
+    return "{} -I -c {} {}".format(shlex.quote(interpreter), shlex.quote(script), words)
+
+
+def packed(script):
+    """A long program as a short one, without quotes that a shell in a shell would multiply."""
+    text = base64.b64encode(zlib.compress(script.encode(), 9)).decode()
+    return "import base64,zlib;exec(zlib.decompress(base64.b64decode({!r})).decode())".format(text)

@@ -7,6 +7,7 @@ import fcntl
 import os
 import subprocess
 
+from . import spec as specs
 from .errors import Refusal
 
 UNIT = "muster@.service"
@@ -26,7 +27,7 @@ class SelfBackend:
     def start(self, jobdir, lock):
         """Start the agent; it inherits ``lock``, so that there is no moment in which the job seems free."""
         log = os.open(os.path.join(jobdir.run, "agent.log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o640)
-        argv = agent_argv(jobdir.spec()["python"], jobdir.state_dir, jobdir.job) + ["--lock", str(lock)]
+        argv = agent_argv(specs.interpreter(jobdir.spec()), jobdir.state_dir, jobdir.job) + ["--lock", str(lock)]
         try:
             process = subprocess.Popen(
                 argv,

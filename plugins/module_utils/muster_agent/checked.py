@@ -7,6 +7,7 @@ import shlex
 from .errors import Refusal
 
 JOB_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}")
+ENVIRONMENT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,62}")
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 NPROC_WORDS = ("auto", "gpu", "cpu")
 # A job takes this many ports from master_port on: the control plane's, then one per attempt in turn.
@@ -29,6 +30,18 @@ def job_name(value):
         raise Refusal(
             "job is {} ({} characters), expected 1 to 63 letters, digits, '.', '_' or '-' that begin with a letter or "
             "digit and hold no '..'; choose another name".format(shown(value), len(value))
+        )
+    return value
+
+
+def environment_name(value, name="python_env"):
+    """The name of a Python environment, a folder's name on every node; ``name`` is the variable that held it."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not ENVIRONMENT.fullmatch(value):
+        raise Refusal(
+            "{} is {}, expected an environment's name: 1 to 63 letters, digits, '.', '_' or '-' that begin with a letter, a "
+            "digit or '_'; choose another name".format(name, shown(value))
         )
     return value
 

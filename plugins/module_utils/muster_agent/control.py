@@ -11,7 +11,7 @@ import json
 import os
 import socket
 
-# A line may not be longer; the largest real one is a roll call with every package's version.
+# A line may not be longer; the largest real one names every package of a node.
 LIMIT = 4 * 1024 * 1024
 HANDSHAKE_SECONDS = 10
 

@@ -1,5 +1,6 @@
 """What one node tells at the roll call, read without importing torch (that takes seconds)."""
 
+import glob
 import hashlib
 import json
 import os
@@ -80,17 +81,128 @@ def distributions(folders):
     """``{name: version}`` of what is installed, from the names of the ``*.dist-info`` folders."""
     found = {}
     for folder in folders:
-        try:
-            entries = sorted(os.listdir(folder))
-        except OSError:
-            continue
-        found.update(pair for pair in map(distribution, entries) if pair)
+        found.update(pair for pair in map(distribution, entries(folder)) if pair)
     return found
 
 
+# What an installer writes beside a package's own files: how and by whom it was put there, not what it is.
+BY_THE_WAY = (b"direct_url.json,", b"INSTALLER,", b"REQUESTED,", b"RECORD,", b"uv_cache.json,")
+
+
+def prefix_contents(prefix):
+    """:func:`contents` of an environment by its path; it is read, never started."""
+    pattern = os.path.join(glob.escape(prefix), "lib*", "python3*", "site-packages")
+    return contents(sorted(glob.glob(pattern)), os.path.join(prefix, "conda-meta"))
+
+
+def contents(folders, records=None):
+    """Everything that is installed, each as exactly as it can be told apart.
+
+    Args:
+        folders: those that hold ``*.dist-info`` folders.
+        records: the folder ``conda-meta`` of a conda prefix, if there is one.
+
+    Returns:
+        ``{name: [version, build, hash]}``. The build is conda's, empty for a wheel. The hash of a conda package is that of its
+        archive, of a wheel that of its list of files; a name that stands in both has the hash of the two and the version that
+        Python finds. An empty hash: the list of files is lost.
+    """
+    found = conda_records(records) if records else {}
+    for folder in unlike(folders):
+        for entry in entries(folder):
+            pair = distribution(entry)
+            if not pair:
+                continue
+            name, version = pair
+            mark = record_hash(os.path.join(folder, entry))
+            below = found.get(name)
+            if below:
+                mark = hashlib.sha256("{} {}".format(below[2], mark).encode()).hexdigest()
+            found[name] = [version, below[1] if below else "", mark]
+    return found
+
+
+def entries(folder):
+    """Sorted names in a folder; none where it cannot be read."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:
+        return []
+
+
+def unlike(folders):
+    """Folders without those that are links to another of them, such as lib64 to lib."""
+    return list({os.path.realpath(folder): folder for folder in reversed(list(folders))}.values())[::-1]
+
+
+def conda_records(folder):
+    """``{name: [version, build, sha256 of the archive]}`` from the records that conda keeps of what it has installed.
+
+    A record lists every file of its package, megabytes of JSON in all, of which one line is wanted. So the line is searched for
+    as conda and rattler write it, and the whole is read only where it is not found.
+    """
+    found = {}
+    for entry in entries(folder):
+        parts = entry[: -len(".json")].rsplit("-", 2)
+        if not entry.endswith(".json") or len(parts) != 3:
+            continue
+        try:
+            with open(os.path.join(folder, entry), "rb") as stream:
+                text = stream.read()
+        except OSError:
+            continue
+        match = re.search(rb'^  "sha256": "([0-9a-f]{64})"', text, re.MULTILINE)
+        found[parts[0]] = parts[1:] + [match.group(1).decode() if match else parsed_sha256(text)]
+    return found
+
+
+def parsed_sha256(text):
+    """The archive's sha256 out of a whole record, empty where there is none."""
+    try:
+        return str(json.loads(text.decode()).get("sha256") or "")
+    except (ValueError, AttributeError):
+        return ""
+
+
+def record_hash(folder):
+    """sha256 over what a wheel's RECORD says of the package's own files; empty where there is no RECORD.
+
+    Left out is what differs between two installations of one wheel: scripts (they name the prefix), compiled files, and how and
+    by whom it was installed.
+
+    Args:
+        folder: a ``*.dist-info`` folder.
+    """
+    try:
+        with open(os.path.join(folder, "RECORD"), "rb") as stream:
+            text = stream.read()
+    except OSError:
+        return ""
+    below = os.fsencode(os.path.basename(folder)) + b"/"
+    foreign = (b"../", b"/") + tuple(below + name for name in BY_THE_WAY)
+    lines = [line for line in text.splitlines() if line and not line.startswith(foreign)]
+    if b"__pycache__/" in text:
+        lines = [line for line in lines if b"__pycache__/" not in line]
+    return hashlib.sha256(b"\n".join(sorted(lines))).hexdigest()
+
+
+def versions(found):
+    """``{name: version}`` of :func:`contents`."""
+    return {name: entry[0] for name, entry in found.items()}
+
+
+def brief(found, digits=12):
+    """:func:`contents` with shorter hashes, to be sent or kept."""
+    return {name: [version, build, mark[:digits]] for name, (version, build, mark) in found.items()}
+
+
 def fingerprint(installed):
-    """sha256 over the sorted ``name==version`` lines of ``installed``: equal on two nodes when their packages are."""
-    lines = sorted("{}=={}\n".format(name, version) for name, version in installed.items())
+    """sha256 over everything installed: equal on two nodes when name, version, build and files of every package are.
+
+    Args:
+        installed: as :func:`contents` gives it.
+    """
+    lines = sorted("{} {}\n".format(name, " ".join(entry)) for name, entry in installed.items())
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
@@ -174,13 +286,14 @@ def free_bytes(path):
 
 def gather():
     """The facts of the roll call that do not depend on the job."""
-    installed = distributions(site_folders())
+    installed = contents(site_folders(), os.path.join(sys.prefix, "conda-meta"))
     return {
         "hostname": socket.gethostname(),
         "python": ".".join(platform.python_version_tuple()[:2]),
         "torch": torch_version(),
         "fingerprint": fingerprint(installed),
-        "packages": installed,
+        "packages": versions(installed),
+        "contents": brief(installed),
         "boot_id": boot_id(),
         "cores": cores(),
         "nofile": resource.getrlimit(resource.RLIMIT_NOFILE)[0],

@@ -1,7 +1,8 @@
 """The head's part of a job: roll call, go, the first failure to everybody, the verdict. Runs inside rank 0's agent.
 
-The head alone decides; nodes report and obey. Messages of a node: ``join``, ``hello``, ``probed``, ``ready``, ``failed``,
-``done``, ``ended``, ``stop``, ``beat``. Of the head: ``begin``, ``probe``, ``go``, ``abort``, ``stop``, ``finish``, ``beat``.
+The head alone decides; nodes report and obey. Messages of a node: ``join``, ``hello``, ``contents``, ``probed``, ``ready``,
+``failed``, ``done``, ``ended``, ``stop``, ``beat``. Of the head: ``begin``, ``name_contents``, ``probe``, ``go``, ``abort``,
+``stop``, ``finish``, ``beat``.
 """
 
 import asyncio
@@ -55,7 +56,7 @@ class Head:
         self._reset()
 
     def _reset(self):
-        self.hellos, self.probes, self.ready = {}, {}, {}
+        self.hellos, self.contents, self.probes, self.ready = {}, {}, {}, {}
         self.events, self.done, self.ended = [], {}, {}
 
     def name(self, rank):
@@ -150,6 +151,8 @@ class Head:
         elif kind == "hello":
             skew = message["clock"] - time.time()
             self.hellos[rank] = dict(message, skew=skew if rank else 0.0)
+        elif kind == "contents":
+            self.contents[rank] = self.hellos[rank]["contents"] = message["contents"]
         elif kind == "probed":
             self.probes[rank] = message["failures"]
         elif kind == "ready":
@@ -169,10 +172,10 @@ class Head:
         """An event with its time by the head's clock, as far as the roll call knows the difference."""
         return dict(event, time=event["time"] - self.hellos.get(rank, {}).get("skew", 0.0))
 
-    async def until(self, box, seconds):
-        """Handle messages until every node is in ``box`` or ``seconds`` have passed; whether they all are."""
+    async def until(self, box, seconds, count=None):
+        """Handle messages until every node (or ``count``) is in ``box`` or ``seconds`` have passed; whether they all are."""
         deadline = time.monotonic() + seconds
-        while len(box) < self.count:
+        while len(box) < (self.count if count is None else count):
             if not await self.next(deadline):
                 return False
         return True
@@ -182,6 +185,11 @@ class Head:
         wait = self.spec["join_timeout"]
         if not await self.until(self.hellos, wait):
             raise Verdict("failed", rollcall.absent(self.spec, self.hellos, wait))
+        # Fingerprints tell that environments differ; only then is it worth asking in which packages.
+        witnesses = [rank for rank in rollcall.witnesses(self.hellos) if rank in self.channels]
+        for rank in witnesses:
+            self.channels[rank].send("name_contents", attempt=self.attempt)
+        await self.until(self.contents, wait, len(witnesses))  # without an answer the verdict names no packages
         early = rollcall.verdict(self.spec, self.hellos, {})
         if early:
             raise Verdict("failed", early)

@@ -11,7 +11,7 @@ import signal
 import tarfile
 import time
 
-from . import backends, checks, commands, files, procs, shipping
+from . import backends, checks, commands, files, prefixes, procs, shipping
 from . import spec as specs
 from .errors import Refusal
 from .jobdir import JobDir
@@ -62,14 +62,23 @@ def start(spec, sources, code=None, code_bytes=0, force=False, check=False, supe
         supervision: ``self`` or ``systemd``.
 
     Returns:
-        ``{"changed", "state", "attached", "nproc", "command", "job_dir"}``; raises :class:`Refusal`.
+        ``{"changed", "state", "attached", "nproc", "command", "job_dir", "python", "environment"}``; raises :class:`Refusal`.
     """
     name = spec["nodes"][spec["node_rank"]]["name"]
     jobdir = JobDir(spec["state_dir"], spec["job"])
     status, different = known(jobdir, spec)
     run_before = _run_id(jobdir)
     if status == "running" and not different:
-        return {"changed": False, "state": "running", "attached": True, "job_dir": jobdir.path, "run_id": _run_id(jobdir)}
+        found = jobdir.spec()
+        return {
+            "changed": False,
+            "state": "running",
+            "attached": True,
+            "job_dir": jobdir.path,
+            "run_id": found["run_id"],
+            "python": specs.interpreter(found),
+            "environment": found.get("environment"),
+        }
     if status == "running" and not force:
         raise Refusal(
             "{}: job {} runs already with another specification: {}; stop it, use another job name, or force=true".format(
@@ -86,16 +95,21 @@ def start(spec, sources, code=None, code_bytes=0, force=False, check=False, supe
         stop(spec["state_dir"], spec["job"], "force=true by {}".format(spec["launched_by"]))
     _refuse_leftovers(jobdir, name, force and not check)
     looked = checks.all_local(spec, code_bytes, held_by_itself=check and status == "running")
+    # Once for everything: a switch of the environment must not give the ranks, or a restart, other files than the agent.
+    python = prefixes.real_python(spec["python"])
+    environment = prefixes.describe(python)
     told = {
         "changed": True,
         "state": "running",
         "attached": False,
         "nproc": looked["nproc"],
-        "command": commands.by_hand(spec, looked["nproc"], spec["python"]),
+        "command": commands.by_hand(spec, looked["nproc"], python),
         "job_dir": jobdir.path,
         "run_id": spec["run_id"],
         "spec_sha256": specs.digest(spec),
         "before": status,
+        "python": python,
+        "environment": environment,
     }
     if check:
         return told
@@ -115,7 +129,10 @@ def start(spec, sources, code=None, code_bytes=0, force=False, check=False, supe
         os.makedirs(jobdir.work, mode=0o700, exist_ok=True)
         write_agent(jobdir, sources)
         jobdir.begin_run(spec["run_id"])
-        files.write_json(jobdir.at("spec.json"), dict(spec, nproc=looked["nproc"], interface=looked["interface"]))
+        if spec["node_rank"] == 0:
+            prefixes.keep(python, os.path.join(jobdir.run, "environment"))
+        found = {"nproc": looked["nproc"], "interface": looked["interface"], "interpreter": python, "environment": environment}
+        files.write_json(jobdir.at("spec.json"), dict(spec, **found))
         jobdir.note("started", by=spec["launched_by"])
     except BaseException:
         os.close(lock)
@@ -264,6 +281,8 @@ def job_info(jobdir):
         "nnodes": len(spec.get("nodes", [])),
         "nodes": spec.get("nodes", []),
         "spec_sha256": specs.digest(spec),
+        "python": specs.interpreter(spec) if spec else None,
+        "environment": spec.get("environment"),
         "agent_pid": state.get("pid") if status == "running" else None,
         "ranks": state.get("ranks", []),
         "result": result,
@@ -355,6 +374,8 @@ def record_names(jobdir):
     found = []
     for name in ("result.json", "timeline.jsonl", "agent.log", "facts.json"):
         found.append((name, os.path.join(jobdir.run, name)))
+    for name in prefixes.KEPT:
+        found.append(("environment/" + name, os.path.join(jobdir.run, "environment", name)))
     for attempt, rank, path in jobdir.rank_logs():
         found.append(("attempt-{}/rank-{}.log".format(attempt, rank), path))
         torchrun = os.path.join(os.path.dirname(path), "torchrun.log")

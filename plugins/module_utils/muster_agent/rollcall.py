@@ -1,5 +1,7 @@
 """The roll call's verdict; pure. Each function returns one sentence (host, found, expected, fix) or None."""
 
+from . import sameness
+
 # Beyond this the hosts' logs and certificates stop making sense together.
 CLOCK_SECONDS = 30.0
 SHM_BYTES = 256 * 1024 * 1024
@@ -39,26 +41,22 @@ def differing(spec, hellos, key, what, fix):
     return "{} differs: {}; expected the same on every node; {}".format(what, told, fix)
 
 
-def changed_packages(spec, hellos, limit=6):
-    """Packages in which a node differs from the head, by name."""
-    reference = hellos[0].get("packages") or {}
-    told = []
+def witnesses(hellos):
+    """Node ranks that have to name their packages: one for every environment there is; none where there is only one."""
+    first = {}
     for rank, hello in sorted(hellos.items()):
-        mine = hello.get("packages") or {}
-        for name in sorted(set(reference) | set(mine)):
-            if reference.get(name) != mine.get(name):
-                told.append(
-                    "{} {} on {} but {} on {}".format(
-                        name, mine.get(name, "absent"), spec["nodes"][rank]["name"],
-                        reference.get(name, "absent"), spec["nodes"][0]["name"],
-                    )
-                )  # fmt: skip
+        if hello.get("fingerprint"):
+            first.setdefault(hello["fingerprint"], rank)
+    return sorted(first.values()) if len(first) > 1 else []
+
+
+def environments(spec, hellos, shown=3):
+    """Whose environment differs from that of most nodes, package by package where the packages are known."""
+    told = sameness.differences([dict(hello, name=spec["nodes"][rank]["name"]) for rank, hello in sorted(hellos.items())])
     if not told:
         return None
-    more = " and {} more".format(len(told) - limit) if len(told) > limit else ""
-    return "the environments differ: {}{}; expected the same on every node; run site.yml".format(
-        ", ".join(told[:limit]), more
-    )
+    more = "; and {} more".format(len(told) - shown) if len(told) > shown else ""
+    return "{}{}; expected the same on every node; run site.yml".format("; ".join(told[:shown]), more)
 
 
 def clocks(spec, hellos):
@@ -112,7 +110,7 @@ def verdict(spec, hellos, probes):
         or clocks(spec, hellos)
         or differing(spec, hellos, "python", "Python", site)
         or differing(spec, hellos, "torch", "torch", site)
-        or changed_packages(spec, hellos)
+        or environments(spec, hellos)
         or differing(spec, hellos, "script_sha256", "the script", "launch again so that it is shipped anew")
         or unreachable(spec, probes)
     )

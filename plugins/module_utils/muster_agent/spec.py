@@ -13,7 +13,7 @@ control_port       port of the head's control plane
 script | module    what runs; a relative script lies in the shipped code
 args               list of str
 env                dictionary of str
-python             the job's interpreter
+python             the job's interpreter, as it was asked for
 state_dir          folder of Muster's state on this node
 chdir              working folder: None (the shipped root), a path below it, or an absolute one
 code_sha256        of the shipped tar, None where nothing is shipped
@@ -22,13 +22,21 @@ max_restarts       restarts of the whole job
 join_timeout       seconds for the roll call
 stop_grace         seconds between SIGTERM and SIGKILL at a stop
 launched_by        who and from where; not part of the hash
+nproc, interface   what the node has made of ``nproc_per_node`` and its addresses; not part of the hash
+interpreter        ``python`` with the links in its folder resolved, environment: what is known of it (see
+                   :mod:`prefixes`); not part of the hash, so that a job stays the same when an environment is switched
 =================  ====================================================================================
 """
 
 import hashlib
 import json
 
-UNHASHED = ("run_id", "key", "launched_by", "nproc", "interface")
+UNHASHED = ("run_id", "key", "launched_by", "nproc", "interface", "interpreter", "environment")
+
+
+def interpreter(spec):
+    """The Python that runs the job: the real path, found once at the start, of what ``python`` asks for."""
+    return spec.get("interpreter") or spec["python"]
 
 
 def digest(spec):

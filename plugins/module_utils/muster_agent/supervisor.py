@@ -12,7 +12,8 @@ import subprocess
 import sys
 import time
 
-from . import causes, cli, commands, control, facts, files, network, procs
+from . import causes, cli, commands, control, facts, files, network, prefixes, procs
+from . import spec as specs
 from .head import BEAT_SECONDS, SILENT_SECONDS, Head
 from .jobdir import JobDir
 
@@ -259,6 +260,8 @@ class Supervisor:
     def __init__(self, jobdir):
         self.jobdir = jobdir
         self.spec = jobdir.spec()
+        self.spec["python"] = specs.interpreter(self.spec)
+        self.spec["env"] = dict(prefixes.recorded(self.spec["python"]), **self.spec["env"])
         self.name = self.spec["nodes"][self.spec["node_rank"]]["name"]
         self.agent = os.path.join(jobdir.agent, "muster_agent")
         if os.path.isabs(self.spec.get("chdir") or "") and self.spec["code_sha256"]:
@@ -270,6 +273,7 @@ class Supervisor:
         self.since = time.time()
         self._stop = None
         self._unsent = []
+        self._contents = {}
 
     def working_folder(self):
         """Where the ranks start."""
@@ -278,6 +282,7 @@ class Supervisor:
     def environment(self, run):
         """Environment of torchrun and the ranks; ``run`` as in :func:`commands.environment`, without the folders."""
         base = commands.base_environment(os.environ, self.spec["python"])
+        base.update(prefixes.variables(self.spec["python"]))
         run = dict(run, job_dir=self.jobdir.path, run_dir=self.jobdir.run)
         return commands.environment(base, self.spec, run, facts.cores(), self.spec["interface"])
 
@@ -371,7 +376,10 @@ class Supervisor:
         if os.path.isfile(script):
             with open(script, "rb") as stream:
                 told["script_sha256"] = hashlib.sha256(stream.read()).hexdigest()
+        # The head compares fingerprints; it asks for this only where they differ.
+        self._contents = told.pop("contents")
         self._tell_disk("facts.json", told)
+        del told["packages"]
         return told
 
     async def probe(self, targets):
@@ -427,6 +435,8 @@ class Supervisor:
                 if self._stop:
                     self.channel.send("stop", reason=self._stop)
                 await self.begin(message["attempt"])
+            elif kind == "name_contents":
+                self.send("contents", attempt=message["attempt"], contents=self._contents)
             elif kind == "probe":
                 failures = await self.probe(message["targets"])
                 self.send("probed", attempt=message["attempt"], failures=failures)

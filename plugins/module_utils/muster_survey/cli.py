@@ -1,11 +1,11 @@
 """The one request of a survey."""
 
 from ..muster_agent.cli import answer
-from . import firewall, gpu, hosts, limits, packages, ssh, system, time, users
+from . import conda, firewall, gpu, hosts, limits, packages, ssh, system, time, users
 
 __all__ = ["answer", "call"]
 
-SECTIONS = (time, system, packages, ssh, users, hosts, firewall, limits, gpu)
+SECTIONS = (time, system, packages, ssh, users, hosts, firewall, limits, gpu, conda)
 
 
 def call(request, code=None):

@@ -1,6 +1,5 @@
 """What a host tells of itself: versions, the cluster's user, and which clock it follows."""
 
-import glob
 import os
 import platform
 import re
@@ -51,23 +50,26 @@ def os_name(text):
 
 
 def job_python(path):
-    """``{"version", "torch", "packages", "fingerprint"}`` of the jobs' Python, or None where there is none.
+    """``{"version", "torch", "fingerprint", "contents"}`` of the jobs' Python, or None where there is none.
 
-    A virtual environment is read, not started; another Python is started, by root only where it is root's.
+    An environment, conda's or a virtual one, is read, not started; another Python is started, by root only where it is root's.
     """
     if not os.access(path, os.X_OK):
         return None
     prefix = os.path.dirname(os.path.dirname(path))
     match = re.search(r"^version(?:_info)? *= *([0-9.]+[0-9])", read(os.path.join(prefix, "pyvenv.cfg")), re.MULTILINE)
-    folders = sorted(glob.glob(os.path.join(glob.escape(prefix), "lib*", "python3*", "site-packages")))
-    packages = facts.distributions(folders)
-    found = {"packages": packages, "fingerprint": facts.fingerprint(packages), "torch": packages.get("torch")}
+    contents = facts.prefix_contents(prefix)
+    torch = contents.get("torch", [None])[0]
+    found = {"fingerprint": facts.fingerprint(contents), "contents": facts.brief(contents), "torch": torch}
     if match:
         return dict(found, version=match.group(1))
+    # Only conda has Python itself among the packages.
+    if contents.get("python", ["", ""])[1]:
+        return dict(found, version=contents["python"][0])
     told = facts.interpreter(path) if os.geteuid() or os.stat(path).st_uid == 0 else None
     if told is None:
         return None
-    return dict(found, version=".".join(map(str, told["version"])), torch=found["torch"] or told["torch"])
+    return dict(found, version=".".join(map(str, told["version"])), torch=torch or told["torch"])
 
 
 def look_at_time(wait):

@@ -40,9 +40,7 @@ def clash(output: str) -> str:
     'a depends on b>=2 and you require a; you require b==1'
     """
     proof = " ".join(re.split(r"\n\s*\n|\n\s*hint:", output[max(output.find("Because "), 0) :])[0].split())
-    parts = [
-        re.sub(r",? we can conclude .*$", "", part).strip(" .") for part in re.split(r"\b(?:And )?[Bb]ecause ", proof)
-    ]
+    parts = [re.sub(r",? we can conclude .*$", "", part).strip(" .") for part in re.split(r"\b(?:And )?[Bb]ecause ", proof)]
     return "; ".join(part for part in parts if part)
 
 
@@ -74,6 +72,13 @@ def explain(output: str, uv: str) -> Fault:
                 "(python_env_extra_index_urls, python_env_find_links)" % (where, unknown.group(1)),
                 "unsatisfiable",
             )
+        source = re.search(r"(\S+) has no usable wheels", text)
+        if source:
+            return fault(
+                "found no wheel of %s that suits the hosts, expected one, since nothing is compiled on them; choose a version "
+                "that has one, or build one by pip wheel and name its folder in python_env_find_links" % source.group(1),
+                "unsatisfiable",
+            )
         return fault("the requirements cannot be met: %s (change one of these versions)" % clash(text), "unsatisfiable")
     if "no space left" in low or "os error 28" in low or "disk quota" in low:
         return fault(
@@ -89,7 +94,11 @@ def explain(output: str, uv: str) -> Fault:
             "network",
         )
     if "hash mismatch" in low:
-        return fault("a package is not the one the requirements name (%s)" % last)
+        name = re.search(r"[Hh]ash mismatch for `([^`]+)`", text)
+        return fault(
+            "found a wheel of %s with another sha256 than in the lock, expected the very file; it was changed or damaged: "
+            "restore it, or solve anew by python_env_update" % (name.group(1) if name else "a package (%s)" % last)
+        )
     if "failed to build" in low:
         name = re.search(r"Failed to build `?([^`\n]+)`?", text)
         return fault(
@@ -127,6 +136,4 @@ def explain_os_error(error: OSError, prefix: str) -> Fault:
             "this user may not write in %s (%s): become its owner (become: true), or choose a prefix "
             "elsewhere" % (facts.existing(os.path.dirname(prefix)), error.strerror)
         )
-    return Fault(
-        "%s cannot be made or moved (%s): choose another prefix" % (error.filename or prefix, error.strerror or error)
-    )
+    return Fault("%s cannot be made or moved (%s): choose another prefix" % (error.filename or prefix, error.strerror or error))

@@ -1,44 +1,34 @@
 # Copyright (c) The Muster founders
 # Licensed under the Apache License, Version 2.0 (see LICENSE)
-"""What differs between an environment as it is wanted, as it was made, and as it is."""
+"""What differs between an environment as it was installed and as it is."""
 
 from __future__ import annotations
 
-from typing import Any, Mapping, NamedTuple
+from typing import Any, Mapping, NamedTuple, Sequence
 
 from ..muster_agent import facts
 
 
 class Found(NamedTuple):
-    """What a prefix really holds now.
+    """What a version really holds now.
 
-    python_version: its Python's version, "" when it does not start; site: its site-packages; packages: name to version;
-    twice: names with two versions; broken: names whose metadata is gone; entries: top-level names in site-packages.
+    python_version: its Python's version, "" when it does not start; site: its site-packages; packages: what Python's
+    metadata name, name to version, whoever installed it; conda: what conda's records name, name to `version=build`; twice:
+    names with two versions; broken: names whose metadata is gone; entries: top-level names in site-packages; contents: all
+    of it as the roll call tells it (`facts.contents`), of which the fingerprint is made.
     """
 
     python_version: str
     site: str
     packages: dict[str, str]
+    conda: dict[str, str]
     twice: list[str]
     broken: list[str]
     entries: list[str]
+    contents: dict[str, list[str]]
 
 
-NOTHING = Found("", "", {}, [], [], [])
-
-
-class State(NamedTuple):
-    """How a prefix stands to what is wanted.
-
-    how: "current"; "none": there is no environment; "broken": it is not as it was made, for the same wish; "asked": it
-    is whole, and only the requirements have changed; "other": the way it is to be made has changed, or several of
-    these; reasons: why it is not current, in words; stamp: how it was made, None if unknown; found: what it holds.
-    """
-
-    how: str
-    reasons: list[str]
-    stamp: Mapping[str, Any] | None
-    found: Found
+NOTHING = Found("", "", {}, {}, [], [], [], {})
 
 
 def minor(version: str) -> str:
@@ -46,56 +36,34 @@ def minor(version: str) -> str:
     return ".".join(version.split(".")[:2])
 
 
-def drift(stamp: Mapping[str, Any], found: Found) -> list[str]:
-    """What differs between an environment as it was made and as it is; an empty list when nothing does."""
-    if not found.python_version:
-        return ["its Python does not start"]
-    if minor(found.python_version) != minor(str(stamp.get("python_version", ""))):
-        return ["its Python is %s instead of %s" % (found.python_version, stamp.get("python_version"))]
-    made: Mapping[str, str] = stamp.get("packages") or {}
+def differences(made: Mapping[str, Sequence[str]], there: Mapping[str, Sequence[str]]) -> list[str]:
+    """What differs between two `contents`, package by package, in words."""
     reasons = []
-    for name in sorted(set(made) | set(found.packages)):
-        old, new = made.get(name), found.packages.get(name)
+    for name in sorted(set(made) | set(there)):
+        old, new = made.get(name), there.get(name)
         if old and not new:
-            reasons.append("%s %s is gone" % (name, old))
+            reasons.append("%s %s is gone" % (name, old[0]))
         elif new and not old:
-            reasons.append("%s %s was added" % (name, new))
-        elif old != new:
-            reasons.append("%s is %s instead of %s" % (name, new, old))
+            reasons.append("%s %s was added" % (name, new[0]))
+        elif old and new and old[0] != new[0]:
+            reasons.append("%s is %s instead of %s" % (name, new[0], old[0]))
+        elif old and new and list(old) != list(new):
+            reasons.append("%s %s is another build or has other files than were installed" % (name, new[0]))
+    return reasons
+
+
+def drift(stamp: Mapping[str, Any], found: Found) -> list[str]:
+    """What differs between a version as it was installed and as it is; an empty list when nothing does."""
+    if stamp.get("python_version") and not found.python_version:
+        return ["its Python does not start"]
+    if found.python_version != stamp.get("python_version"):
+        return ["its Python is %s instead of %s" % (found.python_version, stamp.get("python_version"))]
+    reasons = differences(stamp.get("contents") or {}, found.contents)
     reasons += ["%s is there twice" % name for name in found.twice]
     reasons += ["%s has lost its metadata" % name for name in found.broken]
     entries = set(found.entries)
-    reasons += [
+    return reasons + [
         "%s is gone from site-packages" % entry
         for entry in stamp.get("entries") or []
         if entry not in entries and not facts.distribution(entry)
     ]
-    return reasons
-
-
-def reasons_to_act(
-    stamp: Mapping[str, Any] | None, found: Found, key: str, python: str, backend: str, gpu: bool
-) -> tuple[list[str], list[str], list[str]]:
-    """Why an environment is not as wanted: reasons in what is asked, in how it is to be made, and in what is there.
-
-    Args:
-        stamp: the prefix's stamp; None when it is lost.
-        found: what the prefix holds.
-        key: what `wanted_key` gives now.
-        python: the option python, as given; "" when it is left open.
-        backend: the option torch_backend.
-        gpu: whether an NVIDIA GPU shows now.
-
-    A GPU that has gone is no reason to touch an environment: drivers fail, and come back.
-    """
-    if stamp is None:
-        return [], ["its stamp is lost"], []
-    asked = ["the requirements have changed"] if stamp.get("wanted") != key else []
-    made = []
-    if python != stamp.get("python"):
-        made.append("the choice of Python has changed")
-    if backend != stamp.get("requested_backend"):
-        made.append("torch_backend is %s instead of %s" % (backend, stamp.get("requested_backend")))
-    if backend == "auto" and gpu and not stamp.get("gpu") and "torch" in (stamp.get("packages") or {}):
-        made.append("an NVIDIA GPU has appeared")
-    return asked, made, drift(stamp, found)

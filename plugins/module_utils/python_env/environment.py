@@ -1,42 +1,42 @@
 # Copyright (c) The Muster founders
 # Licensed under the Apache License, Version 2.0 (see LICENSE)
-"""The way through: compare, then keep, predict, build or remove the environment of one prefix."""
+"""The way through: look at the environment of one prefix, install a lock, go back, or remove it."""
 
 from __future__ import annotations
 
 import contextlib
+import glob
 import os
 import shutil
-import tempfile
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from ..muster_agent import facts
-from .commands import venv_argv
+from . import locks, pythons, registering, versions
 from .complaints import Fault, explain_os_error
-from .drift import NOTHING, Found, State, drift, reasons_to_act
+from .drift import NOTHING, Found, drift
+from .installing import Installer
 from .locking import Locked, lock
-from .machine import has_nvidia_gpu, look
-from .plans import Plan, needed_mb
-from .prefix import is_ours, mark, put_in_place, read_stamp, recover, workspaces, write_stamp
-from .resolving import Resolver
-from .uv import Uv
-from .wish import Wish, read_wish
+from .machine import look, read_text
+from .progress import Progress
+from .progress import path as progress_path
+
+# How the kinds of what lies at a prefix are called where nothing more is known.
+STATES = {"none": "none", "old": "old", "foreign": "foreign"}
 
 
-class Outcome(NamedTuple):
-    """What became of an environment, or would become of it.
+class Status(NamedTuple):
+    """How a prefix stands.
 
-    changed; current: whether it was as wanted before; reasons: why not; before and after: packages, name to version
-    (`after` is None when check mode cannot know it); notes: warnings; python_version: of the prefix, "" if unknown.
+    state: as the module returns it; reasons: what differs from what was installed; path: the version it stands for, ""
+    for none; stamp: its stamp; lock: its lock, None if lost; found: what it holds.
     """
 
-    changed: bool
-    current: bool
+    state: str
     reasons: list[str]
-    before: dict[str, str]
-    after: dict[str, str] | None
-    python_version: str
-    notes: list[str]
+    path: str
+    stamp: Mapping[str, Any]
+    lock: Mapping[str, Any] | None
+    found: Found
 
 
 class Environment:
@@ -45,215 +45,331 @@ class Environment:
     Args:
         params: the module's options, by name, all of them present.
         environ: the environment of the module.
-        tmp: a folder for what check mode needs for a moment.
     """
 
-    wish: Wish
-
-    def __init__(self, params: Mapping[str, Any], environ: Mapping[str, str], tmp: str | None = None) -> None:
+    def __init__(self, params: Mapping[str, Any], environ: Mapping[str, str]) -> None:
         self.params = params
         self.environ = environ
-        self.tmp = tmp
-        self.prefix = os.path.realpath(params["prefix"])
+        self.where = versions.place(params["prefix"])
+        self.cache = os.path.expanduser(params["cache_dir"] or os.path.join(os.path.dirname(self.where.home), ".cache"))
+        self.say = Progress(progress_path(self.cache, self.where.prefix))
         self.notes: list[str] = []
+        self.waited_for = ""
 
-    # -- the way through
+    def act(self, state: str, check: bool) -> dict[str, Any]:
+        """What the module does for a `state`; gives its result, with `before`, `after` (lines) and `notes` beside it.
 
-    def ensure(self, check: bool) -> Outcome:
-        """Make the prefix as wanted, or with `check` tell what that would change; raises Fault."""
-        self.wish = read_wish(self.params, self.environ)
-        self.notes += self.wish.notes
-        self._refuse_foreign()
-        state = self._compare()
-        if state.how == "current":
+        Raises:
+            Fault: when it cannot be done; the prefix is as it was.
+        """
+        os.umask(0o022)  # An environment holds no secrets, and jobs run as another user.
+        work = {"look": self.look, "present": self.present, "rolled_back": self.roll_back, "absent": self.remove}
+        result = work[state](check)
+        return dict(result, notes=self.notes, waited_for=self.waited_for)
+
+    # -- the four ways
+
+    def look(self, check: bool = False) -> dict[str, Any]:
+        """Read, and change nothing."""
+        status = self._status()
+        search = self.environ.get("PATH")
+        uv, tools = self.params["uv"] or "uv", self.params["tools"]
+        result = self._told(status, False)
+        if not self.params["packages"]:
+            result["packages"] = {}
+        return dict(
+            result,
+            facts=pythons.gather(self.where.prefix, self.params["python"], search),
+            tools=sorted(
+                os.path.basename(os.path.dirname(path)) for path in glob.glob(os.path.join(glob.escape(tools), "*", "done"))
+            ),
+            uv_found=bool(shutil.which(os.path.expanduser(uv), path=search)),
+        )
+
+    def present(self, check: bool) -> dict[str, Any]:
+        """Install the lock and switch to it, or tell what that would change."""
+        wanted = self.params["lock"]
+        if wanted is None:
+            if not check:
+                raise Fault("found no lock to install, expected one; solve it by the module python_lock")
+            status = self._not_foreign(self._status())
+            told = self._told(status, True, ["what it is to hold is not known yet"])
+            lines = locks.lines(status.lock)
+            return dict(told, current=False, added=self.params["lines"], removed=[], before=lines, after=self.params["lines"])
+        locks.check(wanted)
+        status = self._not_foreign(self._status())
+        if self._is_current(status, wanted):
             self._tidy(check)
-            return self._kept(state)
+            return self._done(status, status, False)
         if check:
-            with tempfile.TemporaryDirectory(prefix="python-env-", dir=self.tmp) as space:
-                return self._predict(state, space)
-        with self._hold(self.params["lock_timeout"]):
-            recover(self.prefix)
-            self._refuse_foreign()
-            state = self._compare()
-            if state.how == "current":
-                return self._kept(state)
-            with self._workspace() as space:
-                return self._build(state, space)
+            return self._predicted(status, wanted)
+        with self.say.telling(), self._hold(self.params["lock_timeout"]):
+            self._recover()
+            status = self._not_foreign(self._status())
+            if self._is_current(status, wanted):
+                return self._done(status, status, False)
+            return self._install(status, wanted)
 
-    def remove(self, check: bool) -> Outcome:
-        """Remove the prefix, or with `check` tell what would go; raises Fault."""
-        self._refuse_foreign()
-        if not os.path.isdir(self.prefix) or not os.listdir(self.prefix):
-            self._tidy(check)
-            return Outcome(False, True, [], {}, {}, "", self.notes)
-        before = look(self.prefix).packages
+    def roll_back(self, check: bool) -> dict[str, Any]:
+        """Switch to an older version."""
+        with contextlib.ExitStack() as stack:
+            if not check:
+                stack.enter_context(self._hold(self.params["lock_timeout"]))
+                self._recover()
+            before = self._not_foreign(self._status())
+            target = versions.way_back(versions.found(self.where), before.path or None, self.params["to"])
+            after = self._status_of(target.path)
+            if after.state != "whole":
+                raise Fault(
+                    "found the version %s changed (%s), expected it as it was installed; name another, or install its lock by "
+                    "python_env_spec" % (target.id, "; ".join(after.reasons[:3]))
+                )
+            changed = target.path != before.path
+            if changed and not check:
+                self._guard(lambda: versions.go_back(self.where, target))
+            return self._done(before, after, changed)
+
+    def remove(self, check: bool) -> dict[str, Any]:
+        """Remove the prefix and all its versions."""
+        status = self._not_foreign(self._status())
+        if not os.path.lexists(self.where.prefix) and not os.path.isdir(self.where.home):
+            return self._done(status, status, False)
+        nothing = Status("none", [], "", {}, None, NOTHING)
         if not check:
             with self._hold(self.params["lock_timeout"]):
-                recover(self.prefix)
-                with self._workspace() as space:
-                    os.rename(self.prefix, os.path.join(space, "gone"))
-        return Outcome(True, False, ["it is there"], before, {}, "", self.notes)
+                self._not_foreign(self._status())
+                self._guard(lambda: versions.remove_all(self.where))
+                self._register(False)
+        return self._done(status, nothing, True)
 
-    def _kept(self, state: State) -> Outcome:
-        """The outcome where nothing has to change."""
-        found = state.found
-        return Outcome(False, True, [], found.packages, found.packages, found.python_version, self.notes)
+    # -- what is there
 
-    def _predict(self, state: State, space: str) -> Outcome:
-        """What a run would change, by a dry run; without uv, Python or network for a first environment: unknown."""
+    def _status(self) -> Status:
+        """How the prefix stands."""
+        what = versions.kind(self.where)
+        path = versions.pointed(self.where)
+        if what != "link" or not path:
+            return Status(STATES[what], [] if what != "old" else ["it is of an earlier Muster"], "", {}, None, NOTHING)
+        return self._status_of(path)
+
+    @staticmethod
+    def _status_of(path: str) -> Status:
+        """How one version stands."""
+        stamp = versions.read_stamp(path)
+        if not os.path.isdir(path):
+            return Status("drifted", ["its folder is gone"], path, {}, None, NOTHING)
+        found = look(path)
         try:
-            uv = Uv(self.params, self.environ, self.wish.settings, space)
-            plan = self._plan(uv, state, has_nvidia_gpu())[0]
+            lock = locks.read(read_text(versions.lock_path(path)) or "")
+        except Fault:
+            lock = None
+        if stamp is None or lock is None:
+            return Status(
+                "drifted", ["its stamp is lost" if stamp is None else "its lock is lost"], path, stamp or {}, lock, found
+            )
+        reasons = drift(stamp, found)
+        return Status("drifted" if reasons else "whole", reasons, path, stamp, lock, found)
+
+    def _not_foreign(self, status: Status) -> Status:
+        """Never touch what somebody else made."""
+        if status.state == "foreign":
+            prefix = self.where.prefix
+            what = "a link" if os.path.islink(prefix) else "a folder" if os.path.isdir(prefix) else "a file"
+            raise Fault(
+                "found %s that Muster did not make at %s, expected nothing there; it is left alone: choose another prefix, or "
+                "move it away" % (what, prefix)
+            )
+        return status
+
+    def _asked(self, wanted: Mapping[str, Any]) -> str:
+        return str(self.params["asked"] or wanted["asked"])
+
+    def _is_current(self, status: Status, wanted: Mapping[str, Any]) -> bool:
+        stamp = status.stamp
+        same = stamp.get("lock_id") == locks.lock_id(wanted) and stamp.get("asked") == self._asked(wanted)
+        return status.state == "whole" and same
+
+    # -- what is told
+
+    def _told(self, status: Status, changed: bool, reasons: list[str] | None = None) -> dict[str, Any]:
+        """What every way returns."""
+        stamp = status.stamp
+        packages = dict({name: what.split("=")[0] for name, what in status.found.conda.items()}, **status.found.packages)
+        there = versions.found(self.where)
+        current = versions.pointed(self.where)
+        return {
+            "changed": changed,
+            "state": status.state,
+            "reasons": status.reasons if reasons is None else reasons,
+            "real": status.path,
+            "asked": str(stamp.get("asked", "")),
+            "lock_id": str(stamp.get("lock_id", "")),
+            "fingerprint": facts.fingerprint(status.found.contents) if status.found.contents else "",
+            "packages": dict(sorted(packages.items())),
+            "python_version": status.found.python_version,
+            "torch_backend": str(stamp.get("torch_backend", "")),
+            "versions": [
+                {
+                    "id": version.id,
+                    "lock_id": version.lock_id,
+                    "asked": version.stamp.get("asked", ""),
+                    "made": version.stamp.get("made", 0.0),
+                    "used": version.used,
+                    "current": version.path == current,
+                }
+                for version in there
+            ],
+        }
+
+    def _done(self, before: Status, after: Status, changed: bool, reasons: list[str] | None = None) -> dict[str, Any]:
+        """The result of a way that leads from one status to another."""
+        old, new = locks.lines(before.lock), locks.lines(after.lock)
+        told = self._told(after, changed, reasons)
+        return dict(
+            told,
+            current=not changed,
+            added=[line for line in new if line not in old],
+            removed=[line for line in old if line not in new],
+            fetched={"packages": 0, "bytes": 0},
+            before=old,
+            after=new,
+        )
+
+    def _predicted(self, status: Status, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """What installing a lock would change."""
+        lock_id = locks.lock_id(wanted)
+        changed = status.state != "whole" or status.stamp.get("lock_id") != lock_id
+        predicted = Status("whole", [], status.path if not changed else self.where.version(lock_id), {}, wanted, NOTHING)
+        told = self._done(status, predicted, changed, self._reasons(status, lock_id))
+        return dict(told, lock_id=lock_id, packages=locks.packages(wanted), python_version=wanted["python"])
+
+    @staticmethod
+    def _reasons(status: Status, lock_id: str) -> list[str]:
+        """Why something has to be done, in words."""
+        if status.state == "none":
+            return ["it is not there yet"]
+        other = ["another lock is wanted"] if status.stamp.get("lock_id") not in ("", None, lock_id) else []
+        return status.reasons + other
+
+    # -- what is done
+
+    def _install(self, status: Status, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """Under the flock: find or make a whole version of the lock, and switch to it."""
+        lock_id, asked = locks.lock_id(wanted), self._asked(wanted)
+        fetched = {"packages": 0, "bytes": 0}
+        ready = None
+        for version in versions.found(self.where):
+            if version.lock_id == lock_id and self._status_of(version.path).state == "whole":
+                ready = version.path
+                if version.stamp.get("asked") != asked:
+                    versions.write_stamp(version.path, dict(version.stamp, asked=asked))
+                break
+        if ready is None:
+            ready = self.where.version(versions.next_id(self.where, lock_id))
+            with self._workspace() as space:
+                name = self.params["name"] or self.where.name
+                installer = Installer(self.params, self.environ, self.cache, space, self.say)
+                self.notes += installer.notes
+                try:
+                    found = installer.make(wanted, ready, name)
+                    versions.write_stamp(ready, installer.stamp(wanted, found, asked))
+                except BaseException:
+                    versions.remove(ready)
+                    raise
+                fetched = installer.fetched
+        switched = versions.pointed(self.where) != ready
+        if switched:
+            self._guard(lambda: versions.switch(self.where, ready))
+        self._register(bool(wanted["conda"]))
+        self._prune()
+        after = self._status()
+        changed = switched or status.state != "whole"
+        told = self._done(status, after, changed, self._reasons(status, lock_id))
+        return dict(told, fetched=fetched)
+
+    def _register(self, there: bool) -> None:
+        """Put a conda prefix on conda's own list; without that it works as well, so a fault is told and no more."""
+        try:
+            registering.register(self.where.prefix, there)
         except Fault as fault:
-            if state.how != "none" or fault.kind == "unsatisfiable":
-                raise
-            if fault.kind != "no uv":
-                self.notes.append("the packages cannot be foretold, since %s" % fault.sentence)
-            return Outcome(True, False, state.reasons, {}, None, "", self.notes)
-        if state.how == "asked" and plan.added == state.found.packages:
-            return self._kept(state)
-        return Outcome(True, False, state.reasons, state.found.packages, plan.added, uv.python_version, self.notes)
+            self.notes.append(fault.sentence)
 
-    def _build(self, state: State, space: str) -> Outcome:
-        """Under the lock: build a new environment beside the prefix, look it over, and put it in place."""
-        uv = Uv(self.params, self.environ, self.wish.settings, space)
-        gpu = has_nvidia_gpu()
-        plan, backend = self._plan(uv, state, gpu)
-        if state.how == "asked" and plan.added == state.found.packages:
-            # Other words for the same packages: nothing to install, only the stamp to renew.
-            self._write_stamp(self.prefix, state.found, backend, gpu)
-            return self._kept(state)
-        self._check_space(uv, plan)
-        fresh = os.path.join(space, "env")
-        uv.call(venv_argv(uv.path, uv.base, fresh))
-        pins = uv.pin({name: version for name, version in plan.added.items() if name not in plan.urls})
-        uv.call(uv.install_argv(os.path.join(fresh, "bin", "python"), [pins], backend))
-        found = self._prove(uv, fresh)
-        mark(fresh)
-        self._write_stamp(fresh, found, backend, gpu)
-        put_in_place(fresh, self.prefix, os.path.join(space, "old"))
-        before = state.found.packages
-        return Outcome(True, False, state.reasons, before, found.packages, found.python_version, self.notes)
-
-    # -- the steps
+    def _prune(self) -> None:
+        """Remove the versions that need not remain, and the damaged one that was replaced, unless a process uses one."""
+        self._recover()
+        current = versions.pointed(self.where)
+        old = versions.outdated(versions.found(self.where), current, self.params["keep"])
+        used = versions.in_use(old) if old else set()
+        for path in old:
+            if path not in used:
+                versions.remove(path)
 
     def _tidy(self, check: bool) -> None:
         """Where nothing has to change: remove what a killed run left, if one did and if nobody is at work."""
-        if not check and (workspaces(self.prefix) or os.path.exists(self.prefix + ".lock")):
+        if not check and (os.path.exists(self.where.lock) or versions.unfinished(self.where)):
             with contextlib.suppress(Fault), self._hold(0):
-                recover(self.prefix)
+                self._recover()
 
-    def _refuse_foreign(self) -> None:
-        """Never touch what somebody else made."""
-        if not os.path.lexists(self.prefix):
-            return
-        if not os.path.isdir(self.prefix):
-            raise Fault("%s is a file: choose another prefix, or remove it" % self.prefix)
-        try:
-            foreign = bool(os.listdir(self.prefix)) and not is_ours(self.prefix)
-        except OSError as error:
-            raise Fault(
-                "%s cannot be read (%s): become its owner, or choose another prefix" % (self.prefix, error.strerror)
-            ) from None
-        if foreign:
-            raise Fault(
-                "%s was not made by Muster, so it is left alone: choose another prefix, or move that folder away"
-                % self.prefix
-            )
-
-    def _compare(self) -> State:
-        """How the prefix stands to the wish."""
-        if not is_ours(self.prefix):
-            return State("none", ["it is not there yet"], None, NOTHING)
-        stamp, found = read_stamp(self.prefix), look(self.prefix)
-        asked, made, broken = reasons_to_act(
-            stamp, found, self.wish.key, self.params["python"] or "", self.wish.backend, has_nvidia_gpu(ask=False)
-        )
-        kinds = [kind for kind, reasons in (("asked", asked), ("other", made), ("broken", broken)) if reasons]
-        how = kinds[0] if len(kinds) == 1 else "other" if kinds else "current"
-        return State(how, asked + made + broken, stamp, found)
+    def _recover(self) -> None:
+        """Under the flock: remove what killed runs left."""
+        current = versions.pointed(self.where)
+        left = [path for path in versions.unfinished(self.where) if path != current]
+        used = versions.in_use(path for path in left if os.path.isdir(path)) if left else set()
+        for path in left:
+            if path not in used:
+                versions.remove(path)
 
     @contextlib.contextmanager
     def _hold(self, timeout: float) -> Iterator[None]:
         """Hold the lock beside the prefix, whose parent is made if need be; what the system refuses becomes a Fault."""
-        os.umask(0o022)  # An environment holds no secrets, and jobs run as another user.
+
+        def wait(holder: str) -> None:
+            self.waited_for = holder
+            self.say("waits for %s, which works on %s" % (holder, self.where.prefix))
+
         try:
-            os.makedirs(os.path.dirname(self.prefix), exist_ok=True)
-            with lock(self.prefix + ".lock", timeout):
+            os.makedirs(self.where.parent, exist_ok=True)
+            with lock(self.where.lock, timeout, wait):
                 yield
         except Locked as error:
             raise Fault(
-                "%s is being worked on by %s, which %d s of waiting did not outlast: wait for it, or raise "
-                "python_env_lock_timeout" % (self.prefix, error, timeout)
+                "found %s being changed by %s, expected it to be free within %d s; wait for it, or raise "
+                "python_env_lock_timeout" % (self.where.prefix, error, timeout)
             ) from None
         except OSError as error:
-            raise explain_os_error(error, self.prefix) from None
+            raise explain_os_error(error, self.where.prefix) from None
+
+    def _guard(self, work: Any) -> None:
+        """Do what changes names; the system's refusal becomes a Fault."""
+        try:
+            work()
+        except OSError as error:
+            raise explain_os_error(error, self.where.prefix) from None
 
     @contextlib.contextmanager
     def _workspace(self) -> Iterator[str]:
-        """A folder beside the prefix, so that everything can be renamed into place; it goes with all it holds."""
-        space = "%s.new-%d" % (self.prefix, os.getpid())
-        os.mkdir(space)
+        """A folder among the versions for what is needed for a moment; it goes with all it holds."""
+        space = self.where.version("work-%d" % os.getpid())
+        os.makedirs(space)
         try:
             yield space
         finally:
             shutil.rmtree(space, ignore_errors=True)
 
-    def _plan(self, uv: Uv, state: State, gpu: bool) -> tuple[Plan, str | None]:
-        """All packages that the environment is to have, and the torch backend that it takes."""
-        resolver = Resolver(uv, self.prefix, self.wish.backend, gpu)
-        plan = resolver.plan(state)
-        self.notes += resolver.notes
-        return plan
 
-    def _check_space(self, uv: Uv, plan: Plan) -> None:
-        """Refuse before anything is fetched when the disks are too small."""
-        need = needed_mb(plan, self.params["min_free_mb"])
-        places = [("the prefix", os.path.dirname(self.prefix), "python_env_prefix")]
-        if plan.downloads:
-            cache = uv.environment.get("UV_CACHE_DIR") or os.path.join(
-                uv.environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "uv"
-            )
-            places.append(("uv's cache", cache, "python_env_cache_dir"))
-        for what, path, option in places:
-            free = facts.free_bytes(path) // 1_000_000
-            if free < need:
-                raise Fault(
-                    "%s in %s has %d MB free, but about %d MB are needed: free some space, or set %s to a larger "
-                    "disk (or python_env_min_free_mb to a smaller number)"
-                    % (what, facts.existing(path), free, need, option)
-                )
+def installed_lock(prefix: str, asked: str) -> Mapping[str, Any] | None:
+    """The lock of a version at a prefix that was made for what is asked, the one used last first; None if there is none."""
+    for version in versions.found(versions.place(prefix)):
+        if version.stamp.get("asked") == asked:
+            with contextlib.suppress(Fault):
+                return locks.read(read_text(versions.lock_path(version.path)) or "")
+    return None
 
-    def _prove(self, uv: Uv, fresh: str) -> Found:
-        """Look over a new environment: its Python starts, its packages are whole, and torch imports."""
-        found = look(fresh)
-        if not found.python_version or found.twice or found.broken:
-            raise Fault(
-                "the new environment is not whole (%s): run again, and clear uv's cache if it stays so"
-                % ("; ".join(drift({"python_version": found.python_version, "packages": found.packages}, found)))
-            )
-        if self.params["verify"] and "torch" in found.packages:
-            # This also compiles what torch imports, so that the first launch need not.
-            code, output = uv.run([os.path.join(fresh, "bin", "python"), "-I", "-c", "import torch"])
-            if code:
-                raise Fault(
-                    "torch %s does not import on this host (%s): choose a build that suits its system"
-                    % (found.packages["torch"], (output.strip().splitlines() or ["exit code %d" % code])[-1]),
-                    output[-4000:],
-                )
-        return found
 
-    def _write_stamp(self, prefix: str, found: Found, backend: str | None, gpu: bool) -> None:
-        """Record how an environment was made and what it holds."""
-        stamp = {
-            "made_by": "muster.cluster.python_env",
-            "wanted": self.wish.key,
-            "python": self.params["python"] or "",
-            "requested_backend": self.wish.backend,
-            "torch_backend": backend or "",
-            "gpu": gpu,
-            "python_version": found.python_version,
-            "packages": found.packages,
-            "entries": found.entries,
-        }
-        write_stamp(prefix, stamp)
+def current_lock(prefix: str) -> Mapping[str, Any] | None:
+    """The lock of the version that a prefix stands for; None if there is none."""
+    path = versions.pointed(versions.place(prefix))
+    if path:
+        with contextlib.suppress(Fault):
+            return locks.read(read_text(versions.lock_path(path)) or "")
+    return None

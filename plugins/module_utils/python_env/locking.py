@@ -7,9 +7,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import socket
+import pwd
 import time
-from typing import Iterator
+from typing import Callable, Iterator
 
 
 class Locked(Exception):
@@ -17,14 +17,20 @@ class Locked(Exception):
 
 
 @contextlib.contextmanager
-def lock(path: str, timeout: float) -> Iterator[None]:
+def lock(path: str, timeout: float, wait: Callable[[str], None] = lambda holder: None) -> Iterator[None]:
     """Hold the flock on a file, which exists only as long as somebody holds or awaits it.
 
+    Args:
+        path: the file.
+        timeout: seconds to wait for whoever holds it.
+        wait: is told once who that is, as in `process 123 of alice since 15:04:05`.
+
     Raises:
-        Locked: with the holder (`process 123 on host`), when it is not free within `timeout` seconds.
+        Locked: with the holder, when it is not free in time.
         OSError: when the file cannot be made.
     """
     deadline = time.monotonic() + timeout
+    told = False
     while True:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
@@ -33,9 +39,12 @@ def lock(path: str, timeout: float) -> Iterator[None]:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 except BlockingIOError:
+                    holder = os.pread(handle, 200, 0).decode(errors="replace").strip() or "another process"
                     if time.monotonic() >= deadline:
-                        holder = os.pread(handle, 200, 0).decode(errors="replace").strip()
-                        raise Locked(holder or "another process") from None
+                        raise Locked(holder) from None
+                    if not told:
+                        told = True
+                        wait(holder)
                     time.sleep(0.1)
             # The holder before us has removed the file: this flock then is on a name that is gone.
             with contextlib.suppress(FileNotFoundError):
@@ -47,9 +56,18 @@ def lock(path: str, timeout: float) -> Iterator[None]:
         os.close(handle)
     try:
         os.ftruncate(handle, 0)
-        os.pwrite(handle, ("process %d on %s\n" % (os.getpid(), socket.gethostname())).encode(), 0)
+        os.pwrite(handle, (whoami() + "\n").encode(), 0)
         yield
     finally:
         with contextlib.suppress(OSError):
             os.unlink(path)
         os.close(handle)
+
+
+def whoami() -> str:
+    """This process in words: `process 123 of alice since 15:04:05`."""
+    try:
+        user = pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        user = "user %d" % os.getuid()
+    return "process %d of %s since %s" % (os.getpid(), user, time.strftime("%H:%M:%S"))

@@ -70,7 +70,19 @@ def look(prefix: str) -> Found:
                 broken.append(package[0])
     twice = sorted({name for name in names if names.count(name) > 1})
     others = [entry for entry in entries if entry != "__pycache__"]
-    return Found(version, site, facts.distributions([site]), twice, broken, others)
+    return Found(
+        version, site, facts.distributions([site]), conda_packages(prefix), twice, broken, others, facts.prefix_contents(prefix)
+    )
+
+
+def conda_packages(prefix: str) -> dict[str, str]:
+    """What conda's records in a prefix name: name to `version=build`, from the names of the files."""
+    try:
+        names = os.listdir(os.path.join(prefix, "conda-meta"))
+    except OSError:
+        return {}
+    parts = [name[: -len(".json")].rsplit("-", 2) for name in sorted(names) if name.endswith(".json")]
+    return {part[0]: "%s=%s" % (part[1], part[2]) for part in parts if len(part) == 3}
 
 
 def has_nvidia_gpu(ask: bool = True, root: str = "/") -> bool:

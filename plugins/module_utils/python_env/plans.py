@@ -1,48 +1,12 @@
 # Copyright (c) The Muster founders
 # Licensed under the Apache License, Version 2.0 (see LICENSE)
-"""What uv would do, and whether it suits this host: mostly a question of which build of torch."""
+"""Whether what uv resolved suits the cluster: mostly a question of which build of torch."""
 
 from __future__ import annotations
 
 import re
-from typing import Iterable, Mapping, NamedTuple, Sequence
+from typing import Iterable, Mapping, Sequence
 from urllib.parse import unquote
-
-from ..muster_agent import facts
-
-
-class Plan(NamedTuple):
-    """What uv would do: packages to add (name to version), those to remove, those that come from a URL, and whether
-    anything has to be fetched."""
-
-    added: dict[str, str]
-    removed: dict[str, str]
-    urls: dict[str, str]
-    downloads: bool
-
-    def result(self, before: Mapping[str, str]) -> dict[str, str]:
-        """The packages there will be, given those there are."""
-        after = {name: version for name, version in before.items() if self.removed.get(name) != version}
-        after.update(self.added)
-        return after
-
-
-PLAN_LINE = re.compile(r"^ ([+~-]) ([A-Za-z0-9][A-Za-z0-9._-]*)==(\S+)(?: \(from (.+)\))?$")
-
-
-def parse_plan(output: str) -> Plan:
-    """Read what `uv pip install --dry-run` prints; a package that is installed again (~) counts as added."""
-    plan = Plan({}, {}, {}, "Would download" in output)
-    for line in output.splitlines():
-        match = PLAN_LINE.match(line.rstrip())
-        if not match:
-            continue
-        sign, name, version, url = match.groups()
-        name = facts.canonical(name)
-        (plan.removed if sign == "-" else plan.added)[name] = version
-        if url and sign != "-":
-            plan.urls[name] = url
-    return plan
 
 
 def cuda_packages(names: Iterable[str]) -> list[str]:
@@ -81,14 +45,14 @@ def backends(requested: str, gpu: bool, local: Sequence[str], own_index: bool) -
     return [None, requested] if requested in [label(version) for version in local] else [requested]
 
 
-def verdict(requested: str, gpu: bool, local: Sequence[str], backend: str | None, plan: Plan) -> str:
-    """Judge a plan that was made with one of `backends`: "ok", "next" (try the next one), "cuda" or "cpu" (refuse).
+def verdict(requested: str, gpu: bool, local: Sequence[str], backend: str | None, packages: Mapping[str, str]) -> str:
+    """Judge packages that were resolved with one of `backends`: "ok", "next" (try the next one), "cuda" or "cpu" (refuse).
 
-    "cuda": it brings NVIDIA's libraries to a host without its GPU. "cpu": it brings a CPU build of torch to a host
+    "cuda": they bring NVIDIA's libraries to hosts without its GPU. "cpu": they bring a CPU build of torch to hosts
     with one. A backend that the user named is taken at its word, and `none` accepts everything.
     """
-    torch = plan.added.get("torch")
-    cuda = bool(cuda_packages(plan.added))
+    torch = packages.get("torch")
+    cuda = bool(cuda_packages(packages))
     if requested == "none":
         return "ok"
     if requested not in ("auto", "cpu"):
@@ -106,8 +70,8 @@ def verdict(requested: str, gpu: bool, local: Sequence[str], backend: str | None
     return "ok" if backend or torch is None or torch in local else "next"
 
 
-def needed_mb(plan: Plan, min_free_mb: int) -> int:
+def needed_mb(packages: Mapping[str, str], min_free_mb: int) -> int:
     """Free megabytes to ask for: `min_free_mb` with torch, four times that with CUDA, 200 at most with neither."""
-    if cuda_packages(plan.added):
+    if cuda_packages(packages):
         return 4 * min_free_mb
-    return min_free_mb if "torch" in plan.added else min(min_free_mb, 200)
+    return min_free_mb if "torch" in packages else min(min_free_mb, 200)

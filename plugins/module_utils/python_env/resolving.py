@@ -1,17 +1,46 @@
 # Copyright (c) The Muster founders
 # Licensed under the Apache License, Version 2.0 (see LICENSE)
-"""Which packages an environment gets: uv's dry runs, until one brings a build of torch that suits this host."""
+"""Which wheels an environment gets: uv compiles the requirements, until one torch backend brings a build that suits."""
 
 from __future__ import annotations
 
 import os
-from typing import Mapping, Sequence
+from typing import Mapping, NamedTuple, Sequence
 
+from .commands import Target, compile_argv
 from .complaints import Fault, explain
-from .drift import State
-from .machine import listed
-from .plans import Plan, backends, cuda_packages, label, local_torch, parse_plan, verdict
+from .machine import listed, read_text
+from .plans import backends, cuda_packages, label, local_torch, verdict
+from .pylock import Resolved, parse, preferences
 from .uv import Uv
+
+
+class Question(NamedTuple):
+    """What is to be resolved.
+
+    lines: requirement lines; target: for which Python; backend: the torch backend asked for; gpu: whether the cluster has
+    NVIDIA GPUs; keep: versions to prefer, name to version; constraints: constraint files beside the configured ones.
+    """
+
+    lines: Sequence[str]
+    target: Target
+    backend: str
+    gpu: bool
+    keep: Mapping[str, str]
+    constraints: Sequence[str] = ()
+
+
+class Answer(NamedTuple):
+    """What uv chose: the packages, the torch backend that brought them (None: the configured places), notes for the user."""
+
+    packages: list[Resolved]
+    backend: str | None
+    notes: list[str]
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """Name to version."""
+        return {package.name: package.version for package in self.packages}
 
 
 class Resolver:
@@ -19,87 +48,64 @@ class Resolver:
 
     Args:
         uv: uv, ready to work.
-        prefix: the environment.
-        backend: the torch backend asked for.
-        gpu: whether this host has an NVIDIA GPU.
+        question: what is to be resolved.
     """
 
-    def __init__(self, uv: Uv, prefix: str, backend: str, gpu: bool) -> None:
+    def __init__(self, uv: Uv, question: Question) -> None:
         self.uv = uv
-        self.prefix = prefix
-        self.backend = backend
-        self.gpu = gpu
-        self.notes: list[str] = []
+        self.question = question
+        self.requirements = uv.write("requirements.txt", "".join(line + "\n" for line in question.lines))
 
-    def plan(self, state: State) -> tuple[Plan, str | None]:
-        """A plan whose `added` are all packages of the environment, and the torch backend that it takes.
-
-        A whole environment keeps the versions that still satisfy changed requirements; a damaged one gets the very
-        versions back that it had, if they can still be had.
+    def resolve(self) -> Answer:
+        """Try the torch backends in order and take the first answer that will do.
 
         Raises:
             Fault: when there is none.
         """
-        made = state.stamp or {}
-        packages: Mapping[str, str] = made.get("packages") or {}
-        if self.backend == "auto" and not self.gpu and made.get("gpu") and "torch" in packages:
-            raise Fault(
-                "this host had an NVIDIA GPU when %s was made, and shows none now: repair its driver, or set "
-                "python_env_torch_backend to cpu" % self.prefix
-            )
-        if state.how == "broken":
-            try:
-                return self.resolve([self.uv.pin(packages)])
-            except Fault as fault:
-                if fault.kind != "unsatisfiable":
-                    raise
-        return self.resolve([], state.found.packages if state.how == "asked" else None)
-
-    def resolve(self, pins: Sequence[str], onto: Mapping[str, str] | None = None) -> tuple[Plan, str | None]:
-        """Try the torch backends in order and take the first plan that will do.
-
-        Args:
-            pins: constraint files beside the configured ones.
-            onto: what the prefix holds, to plan the way from there instead of from nothing.
-        """
+        asked, gpu = self.question.backend, self.question.gpu
         local = local_torch(listed(self.uv.settings.find_links))
-        tries = backends(self.backend, self.gpu, local, self.uv.settings.own_index)
+        tries = backends(asked, gpu, local, self.uv.settings.own_index)
         first: Fault | None = None
-        spare: Plan | None = None
+        spare: Answer | None = None
         for backend in tries:
-            code, output = self.uv.run(self._argv(pins, backend, onto is not None))
+            code, output = self._compile(backend)
             if code:
                 fault = explain(output, self.uv.path)
                 if backend is None and len(tries) > 1 and fault.kind == "unsatisfiable" and "torch" in fault.sentence:
                     first = fault
                     continue
-                if fault.kind == "network" and spare and self.gpu and label(spare.added.get("torch")) != "cpu":
-                    self.notes.append(
+                if fault.kind == "network" and spare and gpu and label(spare.versions.get("torch")) != "cpu":
+                    note = (
                         "torch %s comes from the configured indexes, since PyTorch's own cannot be reached: see to it "
-                        "that it suits this host's driver" % spare.added.get("torch")
+                        "that it suits the hosts' driver" % spare.versions.get("torch")
                     )
-                    return spare, None
+                    return spare._replace(notes=[note])
                 raise self._final(fault, first, spare, backend)
-            plan = parse_plan(output)
-            if onto is not None:
-                plan = plan._replace(added=plan.result(onto))
-            word = verdict(self.backend, self.gpu, local, backend, plan)
+            answer = Answer(parse(read_text(self._output(backend)) or "", self.uv.space), backend, [])
+            word = verdict(asked, gpu, local, backend, answer.versions)
             if word == "ok":
-                return plan, backend
+                return answer
             if word != "next":
-                raise unsuitable(word, plan)
-            spare = plan
+                raise unsuitable(word, answer.versions)
+            spare = answer
         raise AssertionError("the last of the backends is judged finally")
 
-    def _argv(self, pins: Sequence[str], backend: str | None, onto: bool) -> list[str]:
-        """The dry run, onto what the prefix holds or into an empty folder."""
-        if onto:
-            python = os.path.join(self.prefix, "bin", "python")
-            return self.uv.install_argv(python, pins, backend, dry_run=True, exact=True)
-        target = os.path.join(self.uv.space, "target")
-        return self.uv.install_argv(self.uv.base, pins, backend, dry_run=True, target=target)
+    def _output(self, backend: str | None) -> str:
+        return os.path.join(self.uv.space, "pylock.%s.toml" % (backend or "own").replace(".", "-"))
 
-    def _final(self, fault: Fault, first: Fault | None, spare: Plan | None, backend: str | None) -> Fault:
+    def _compile(self, backend: str | None) -> tuple[int, str]:
+        """One run of uv; what it finds stands in the file `_output`."""
+        output = self._output(backend)
+        if self.question.keep:
+            self.uv.write(os.path.basename(output), preferences(self.question.keep))
+        settings = self.uv.settings
+        constraints = [*settings.constraints, *self.question.constraints]
+        argv = compile_argv(
+            self.uv.path, self.question.target, self.requirements, output, constraints, backend, settings.no_index
+        )
+        return self.uv.run(argv)
+
+    def _final(self, fault: Fault, first: Fault | None, spare: Answer | None, backend: str | None) -> Fault:
         """The sentence that helps most, when the last backend has failed after others were tried."""
         settings = self.uv.settings
         if fault.kind == "unsatisfiable" and settings.constraints:
@@ -108,8 +114,8 @@ class Resolver:
             fault.sentence += "; named as a place of packages, but not there: %s" % ", ".join(settings.ignored)
         if fault.kind != "network":
             return fault
-        if spare and label(spare.added.get("torch")) == "cpu" and self.gpu:
-            return unsuitable("cpu", spare)
+        if spare and label(spare.versions.get("torch")) == "cpu" and self.question.gpu:
+            return unsuitable("cpu", spare.versions)
         if first:
             return Fault("%s (and PyTorch's own index cannot be reached)" % first.sentence, fault.details, first.kind)
         if backend:
@@ -120,14 +126,14 @@ class Resolver:
         return fault
 
 
-def unsuitable(word: str, plan: Plan) -> Fault:
-    """The sentence for a plan that does not suit this host's hardware; `word` is the verdict on it."""
+def unsuitable(word: str, packages: Mapping[str, str]) -> Fault:
+    """The sentence for packages that do not suit the cluster's hardware; `word` is the verdict on them."""
     if word == "cpu":
         return Fault(
             "this host has an NVIDIA GPU, but torch %s is a CPU build: offer a CUDA build, or set "
-            "python_env_torch_backend to cpu to do without the GPU" % plan.added.get("torch")
+            "python_env_torch_backend to cpu to do without the GPU" % packages.get("torch")
         )
     return Fault(
         "this host has no NVIDIA GPU, but the requirements bring %s: remove what needs CUDA from them, or set "
-        "python_env_torch_backend to none to take it all the same" % ", ".join(cuda_packages(plan.added)[:3])
+        "python_env_torch_backend to none to take it all the same" % ", ".join(cuda_packages(packages)[:3])
     )

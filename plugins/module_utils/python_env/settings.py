@@ -149,7 +149,7 @@ def uv_settings(
         given = params.get("find_links") if links_source == "option" else links.split()
         find_links = present(given or [])
         if find_links:
-            out["UV_FIND_LINKS"] = ",".join(_without_comma(link) for link in find_links)
+            out["UV_FIND_LINKS"] = ",".join(link_location(link) for link in find_links)
 
     bundle, bundle_source = pick(params.get("ca_bundle"), ("SSL_CERT_FILE",), "cert")
     if bundle_source in ("option", "pip"):
@@ -167,13 +167,16 @@ def uv_settings(
             out[variable] = " ".join(pip[name].split())
     if pip.get("proxy") and not any(environ.get(name) or environ.get(name.lower()) for name in PROXIES):
         out["ALL_PROXY"] = pip["proxy"]
+    if params.get("proxy"):
+        drop += [name for proxy in PROXIES for name in (proxy, proxy.lower())]
+        out.update({name: params["proxy"] for name in PROXIES})
     no_index = is_true(pip.get("no-index")) and "option" not in (index_source, extra_source)
     if params.get("cache_dir"):
         out["UV_CACHE_DIR"] = params["cache_dir"]
     return Settings(out, drop, find_links, constraints, bool(index_source or extras), no_index, ignored)
 
 
-def _without_comma(location: str) -> str:
+def link_location(location: str) -> str:
     """A location that may stand in uv's comma separated list."""
     if "," not in location:
         return location

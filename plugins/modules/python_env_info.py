@@ -1,0 +1,1 @@
+../../library/python_env_info.py

@@ -1,0 +1,1 @@
+../../library/python_tools.py
