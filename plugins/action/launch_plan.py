@@ -54,7 +54,8 @@ class ActionModule(ActionBase):
         }
 
     def _plan(self, task_vars):
-        given = launch_options.from_extra_variables(launch_options.plain(load_extra_vars(self._loader)), role_names())
+        extra = launch_options.plain(load_extra_vars(self._loader))
+        given = launch_options.from_extra_variables(extra, role_names())
         options = launch_options.merge(self._task.args["options"], given)
         attaching = bool(options.get("job")) and not options.get("script") and not options.get("module")
         launch_options.complete(options)
@@ -68,7 +69,9 @@ class ActionModule(ActionBase):
             options["allow_partial"],
         )
         if options.get("python_env"):
-            named = {host: task_vars["hostvars"][host].get("muster_python") for host in hosts}
+            # One named for this launch wins over an inventory's Python.
+            sources = [extra] * len(hosts) if given.get("python_env") else [task_vars["hostvars"][host] for host in hosts]
+            named = {host: variables.get("muster_python") for host, variables in zip(hosts, sources)}
             planning.check_environment(options["python_env"], named)
         nodes = [{"name": host, "address": addressing.address_of(host, task_vars["hostvars"][host])} for host in hosts]
         forget_dead_controllers(constants.DEFAULT_LOCAL_TMP)

@@ -51,7 +51,8 @@ class Follower:
 
     def _read(self, seen):
         command = "tail -c +{} {} 2>/dev/null || :".format(seen + 1, shlex.quote(self.path))
-        return self.action._low_level_execute_command(command).get("stdout") or ""
+        # A terminal, which ssh makes where sudo may ask, ends lines in its own way.
+        return (self.action._low_level_execute_command(command).get("stdout") or "").replace("\r\n", "\n")
 
 
 def whole_lines(text):

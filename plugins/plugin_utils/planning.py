@@ -107,8 +107,9 @@ def check_environment(name, pythons):
     if named:
         more = " and {} more".format(len(named) - 1) if len(named) > 1 else ""
         raise Refusal(
-            "found both python_env={} and muster_python ({} on {}{}), expected one of them; leave python_env out, or take "
-            "muster_python away by -e muster_python=".format(name, pythons[named[0]], named[0], more)
+            "found both python_env={} and muster_python ({} on {}{}), expected one of them; leave one out".format(
+                name, pythons[named[0]], named[0], more
+            )
         )
 
 

@@ -25,7 +25,7 @@ sys.exit(1 if os.environ["MUSTER_ATTEMPT"] == "0" else 0)
 @pytest.fixture
 def envs(cluster):
     """``{host: its envs folder}``, each with two versions of the environment exp; the first is in use."""
-    cluster.variables["muster_python"] = ""
+    # The inventory names another Python; one named by -e wins.
     found = {host: cluster.state / host / "envs" for host in cluster.hosts}
     for folder in found.values():
         made_environment.make(folder, "exp", {"marked": "1"})
@@ -103,7 +103,7 @@ def test_an_environment_that_is_not_there(cluster, envs):
             envs["node1"]
         )
     ]
-    usual = cluster.play(script="tell.py", script_args=["x"], job="n")
+    usual = cluster.play(script="tell.py", script_args=["x"], job="n", muster_python="")
     assert usual.messages()[0].startswith("launch refused: node0 found exp alone below {}, expected the".format(envs["node0"]))
     cluster.assert_nothing_left()
 

@@ -58,7 +58,7 @@ def test_an_empty_folder_is_taken(node: Node) -> None:
         ("old", {}, ["found no wheel of old==1.0", "nothing is compiled"]),
         ("", {}, ["found no package in the specification"]),
         ("probe", {"uv": "/does/not/exist"}, ["uv (/does/not/exist) is not there", "python_env_uv"]),
-        ("probe", {"uv": str(Path(__file__))}, ["test_python_env.py) is not there or cannot be run"]),
+        ("probe", {"uv": str(Path(__file__))}, ["test_python_env_faults.py) is not there or cannot be run"]),
         ("probe", {"python": "/does/not/exist"}, ["/does/not/exist is not there or does not start"]),
         ("probe", {"python": "3.99"}, ["no Python 3.99 on this host"]),
         ("probe", {"ca_bundle": "/does/not/exist.pem"}, ["/does/not/exist.pem is not there"]),

@@ -90,17 +90,18 @@ MUTATIONS = [
     ("lost hosts are not named", CONTROLLER + "verifying.py", "faults = losses(plan, listened, connected) + ", "faults = ",
      "unit/test_verifying.py::test_lost_hosts_are_named"),
     # Environments.
-    ("a job follows a switch", AGENT + "prefixes.py", "os.path.join(os.path.realpath(folder), name)", "os.path.join(folder, name)",
-     "unit/test_prefixes.py"),
+    ("a job follows a switch", AGENT + "prefixes.py", "os.path.join(os.path.realpath(folder), name)",
+     "os.path.join(folder, name)", "unit/test_prefixes.py"),
     ("a switch makes another job", AGENT + "spec.py", ', "interpreter", "environment")', ")", "unit/test_prefixes.py"),
-    ("an environment and a Python go together", CONTROLLER + "planning.py", "    named = [host for", "    named = [] and [host for",
-     "unit/test_planning.py::test_an_environment_and_a_python_are_too_much"),
+    ("an environment and a Python go together", CONTROLLER + "planning.py", "    named = [host for",
+     "    named = [] and [host for", "unit/test_planning.py::test_an_environment_and_a_python_are_too_much"),
     ("a part of the hosts goes back", CONTROLLER + "environment_versions.py", "    if lacking:", "    if False:",
      "unit/test_environment_versions.py::test_all_or_none"),
     ("hosts that differ have a snapshot", CONTROLLER + "environment_versions.py", "    if different:", "    if False:",
      "unit/test_environment_versions.py::test_hosts_that_differ_have_no_snapshot"),
-    ("conda's list loses what others write", "plugins/module_utils/python_env/registering.py", "        if _mark(path) != before:",
-     "        if False:", "unit/test_python_env_registering.py::test_what_somebody_appends_meanwhile_is_kept"),
+    ("conda's list loses what others write", "plugins/module_utils/python_env/registering.py",
+     "        if _mark(path) != before:", "        if False:",
+     "unit/test_python_env_registering.py::test_what_somebody_appends_meanwhile_is_kept"),
 ]  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def follow(monkeypatch, texts, seconds=0.3):
 
 
 def test_whole_lines_are_shown_once(monkeypatch):
-    shown, commands = follow(monkeypatch, ["solving 3\nfetch", "fetching é\n", "", "importing torch\n"])
+    shown, commands = follow(monkeypatch, ["solving 3\nfetch", "fetching é\r\n", "", "importing torch\n"])
     assert shown == ["n1: solving 3", "n1: fetching é", "n1: importing torch"]
     assert commands[:3] == [
         "tail -c +1 '/c/.my env.progress' 2>/dev/null || :",

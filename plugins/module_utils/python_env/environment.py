@@ -14,7 +14,6 @@ from ..muster_agent import facts
 from . import locks, pythons, registering, versions
 from .complaints import Fault, explain_os_error
 from .drift import NOTHING, Found, drift
-from .installing import Installer
 from .locking import Locked, lock
 from .machine import look, read_text
 from .progress import Progress
@@ -255,6 +254,9 @@ class Environment:
 
     def _install(self, status: Status, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Under the flock: find or make a whole version of the lock, and switch to it."""
+        # Not above: it takes time, and a look needs nothing of it.
+        from .installing import Installer
+
         lock_id, asked = locks.lock_id(wanted), self._asked(wanted)
         fetched = {"packages": 0, "bytes": 0}
         ready = None

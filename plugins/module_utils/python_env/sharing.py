@@ -15,7 +15,7 @@ import threading
 import time
 from typing import Any, Callable, Mapping, Sequence
 
-from . import store
+from . import receiver, store
 from .complaints import Fault
 from .settings import local_path
 
@@ -81,7 +81,9 @@ class Sharing:
     ) -> None:
         self.items, self.say, self.command = items, say, command
         self.sent: dict[str, int] = {}
-        self.receiver = (pkgutil.get_data(str(__package__), "receiver.py") or b"").decode()
+        # Imported so that Ansible takes it along; read as text, since a module of Ansible's runs from a zip.
+        name = receiver.__name__.rpartition(".")[2] + ".py"
+        self.receiver = (pkgutil.get_data(str(__package__), name) or b"").decode()
 
     def share(self, members: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
         """Give every member what it lacks.

@@ -22,6 +22,7 @@ while step.item() < 10:
     if rank == 0:
         torch.save(step, "step.tmp")
         os.replace("step.tmp", "step.pt")
+    dist.barrier()  # nobody fails before the checkpoint of this step is there
 dist.destroy_process_group()
 sys.stdout.flush()
 os._exit(0)  # torch may abort while Python takes itself down
