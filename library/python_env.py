@@ -139,9 +139,11 @@ options:
     default: 1800
   verify:
     description:
-      - Whether torch, if it is among the packages, must import before a new version is switched to.
-    type: bool
-    default: true
+      - How torch, if it is among the packages, is tried before a new version is switched to. V(import) imports it. V(load) only
+        loads its libraries where that works, for hosts that get the very packages with which another has imported it.
+    type: str
+    choices: [import, load, none]
+    default: import
 attributes:
   check_mode:
     description: Can run in check mode and return changed status prediction without modifying the environment.
@@ -333,7 +335,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "channel_alias": {"type": "str", "default": ""},
     "min_free_mb": {"type": "int", "default": 2500},
     "lock_timeout": {"type": "int", "default": 1800},
-    "verify": {"type": "bool", "default": True},
+    "verify": {"type": "str", "choices": ["import", "load", "none"], "default": "import"},
 }
 
 

@@ -40,7 +40,7 @@ _value:
   description:
     - C(faults), sentences that end the run, and C(notes), what the user should know. A file that is none of the kinds leads to
       C(faults) alone.
-    - C(spec), the specification, where C(file) was given.
+    - C(spec), the specification.
     - C(asked), C(platform) and C(torch_backend) for the modules.
     - C(solve), whether the C(head) has to make the lock; C(head_seen), whether it was among those that looked.
     - C(install) and C(current), hosts; C(same), hosts that share a prefix with one that installs; C(reasons), by host.

@@ -12,11 +12,10 @@ class Fault(Exception):
 
 
 def interpreters(given):
-    """The Pythons to try on a host: the one that the inventory names, else those that Ansible would look for."""
+    """The Pythons to try on a host: the one that the inventory names, else those that Ansible would look for, in its order."""
     if not given.startswith("auto"):
         return [given]
-    names = constants.config.get_config_value("INTERPRETER_PYTHON_FALLBACK")
-    return sorted(map(str, names), key=lambda name: not name.startswith("/"))
+    return list(map(str, constants.config.get_config_value("INTERPRETER_PYTHON_FALLBACK")))
 
 
 def sources(package, others=()):

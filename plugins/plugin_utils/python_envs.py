@@ -27,7 +27,7 @@ def decide(looks, wish, head):
     Returns:
         ``faults``: sentences that end the run; when there are any, nothing else counts.
         ``notes``: what the user should know, one line each.
-        ``asked``: the hash of what is asked for, for the modules.
+        ``asked``: the hash of what is asked for, for the modules; ``spec``: the specification.
         ``platform``: what the hosts have in common, as muster.cluster.python_lock takes it.
         ``torch_backend``: as the modules take it.
         ``current``, ``install``: hosts that need nothing, and that do.
@@ -53,6 +53,7 @@ def decide(looks, wish, head):
         "faults": [],
         "notes": list(spec["notes"]) + notes,
         "asked": asked,
+        "spec": spec,
         "platform": python_platform.common(hosts, head),
         "torch_backend": settings.get("torch_backend") or "auto",
         "current": [name for name in acting if name not in reasons],
@@ -71,6 +72,11 @@ def decide(looks, wish, head):
     faults += python_platform.tool_faults(acts) if conda else python_platform.python_faults(hosts, settings.get("python"), lock)
     faults += python_platform.backend_faults(hosts, plan["torch_backend"])
     faults += python_platform.lock_faults(hosts, lock, plan["torch_backend"]) if lock else []
+    if solve and head not in acting:
+        faults.append(
+            "found {} left out of this run, expected it, since it solves what {} asks for; run again without --limit, or with {} in "
+            "it".format(head, wish.get("file") or "the specification", head)
+        )
     plan["notes"] += drifted(looks, reasons)
     plan["torch_backend"] = python_platform.narrowed(hosts, plan["torch_backend"], head)
     plan["faults"] = list(dict.fromkeys(faults))
@@ -87,13 +93,13 @@ def decide_for_file(looks, wish, head):
         wish: with ``file``, a path on the controller, in place of ``spec``.
 
     Returns:
-        The plan, with ``spec``; with ``faults`` alone where the file cannot be read.
+        The plan; with ``faults`` alone where the file cannot be read.
     """
     try:
         spec = environments.read(wish["file"], (wish.get("settings") or {}).get("python") or "")
     except Fault as fault:
         return {"faults": [fault.sentence]}
-    return dict(decide(looks, dict(wish, spec=spec), head), spec=spec)
+    return decide(looks, dict(wish, spec=spec), head)
 
 
 def target_id(looks, asked, head):

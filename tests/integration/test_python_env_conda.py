@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.muster.cluster.plugins.module_utils.python_env import registering
 from channel import Server
 from one_node import Node, make_wheel, make_wheels, result, sentence
 
@@ -26,7 +24,7 @@ def server(conda_channel: Path) -> Iterator[Server]:
 
 
 @pytest.fixture
-def node(tmp_path: Path, python_tools: Path, server: Server) -> Iterator[Node]:
+def node(tmp_path: Path, python_tools: Path, server: Server) -> Node:
     """A machine with the tools, whose folder of wheels also wants what the channel has."""
     wheels = tmp_path / "wheels"
     wheels.mkdir()
@@ -35,10 +33,7 @@ def node(tmp_path: Path, python_tools: Path, server: Server) -> Iterator[Node]:
     make_wheel(wheels, "shout", "1.0", ("words<2",))
     made = Node(tmp_path, wheels, tmp_path / "cache")
     made.common.update(tools=str(python_tools), tool_python=sys.executable)
-    yield made
-    for line in listed().splitlines():
-        if line.startswith(str(tmp_path)):
-            registering.register(line, False)
+    return made
 
 
 def solve(node: Node, server: Server, *conda: str, pip: tuple[str, ...] = (), **options: Any) -> dict[str, Any]:
@@ -65,7 +60,7 @@ def test_conda_packages_and_wheels_in_one_prefix(node: Node, server: Server) -> 
     assert (node.prefix / "conda-meta/history").exists()
     text = (node.prefix / ".muster/environment.yml").read_text()
     assert "  - greet=1.2=py_0\n" in text and "      - talk==1.0\n" in text
-    assert str(node.prefix) in listed(), first
+    assert str(node.prefix) in listed(node)
     again = node.install(lock, uv="/does/not/exist", tools="")
     assert again["current"] and again["fingerprint"] == first["fingerprint"]
     counted = dict(server.archives())
@@ -76,12 +71,12 @@ def test_conda_packages_and_wheels_in_one_prefix(node: Node, server: Server) -> 
     assert other["changed"] and other["fingerprint"] == first["fingerprint"] and other["fetched"]["packages"] == 0
     assert counted == server.archives() and set(counted.values()) == {1}
     result(node.start("python_env", state="absent"))
-    assert str(node.prefix) not in listed()
+    assert str(node.prefix) not in listed(node)
 
 
-def listed() -> str:
-    """conda's own list of environments of this user."""
-    path = Path(os.path.expanduser("~/.conda/environments.txt"))
+def listed(node: Node) -> str:
+    """conda's own list of environments of the node's user."""
+    path = node.home / ".conda/environments.txt"
     return path.read_text() if path.exists() else ""
 
 

@@ -9,9 +9,12 @@ from unittest import mock
 import pytest
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.muster.cluster.plugins.action import firewall as firewall_action
+from ansible_collections.muster.cluster.plugins.action import python_env as python_env_action
 from ansible_collections.muster.cluster.plugins.action import survey as survey_action
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import cli
 from ansible_collections.muster.cluster.plugins.plugin_utils import looking, remote
+
+LOOK = {name: option.get("default") for name, option in python_env_action.ARGUMENTS.items()}
 
 
 def action(outcome):
@@ -48,6 +51,7 @@ def test_a_host_that_cannot_be_looked_at(outcome, expected, words):
     [
         ("muster_survey", survey_action.OTHERS, {"user": "nobody", "state_dir": "/nonexistent"}),
         ("muster_firewall", firewall_action.OTHERS, {"backend": "ufw", "options": {}}),
+        ("python_env", python_env_action.OTHERS, {"options": dict(LOOK, prefix="/nonexistent/envs/x")}),
     ],
 )
 def test_all_that_a_package_imports_is_sent(package, others, request_):
@@ -82,3 +86,9 @@ def test_a_survey_tells_a_fault_as_data(given, expected):
                 made.run(None, {"inventory_hostname": "n1"})
         else:
             assert made.run(None, {"inventory_hostname": "n1"})["msg"].startswith("n1 could not be looked at: ")
+
+
+def test_the_interpreter_is_the_one_that_modules_get():
+    assert looking.interpreters("/opt/python") == ["/opt/python"]
+    found = looking.interpreters("auto_silent")
+    assert len(found) > 2 and "/usr/bin/python3" in found and found[0].startswith("python3.")

@@ -52,7 +52,7 @@ def test_hosts_that_are_as_wanted_need_nothing():
     plan = decide(looks())
     assert plan == {
         "faults": [], "notes": [], "asked": asked_of(WHEELS), "torch_backend": "auto", "current": ["n1", "n2", "n3"],
-        "install": [], "same": {}, "head": "n1", "head_seen": True, "solve": False, "conda": False, "reasons": {},
+        "install": [], "same": {}, "head": "n1", "head_seen": True, "solve": False, "conda": False, "reasons": {}, "spec": WHEELS,
         "platform": {"subdir": "linux-64", "glibc": "2.36", "own_glibc": "2.36", "gpu": False, "cuda": ""},
     }  # fmt: skip
 
@@ -79,7 +79,6 @@ def test_hosts_that_are_as_wanted_need_nothing():
         ({}, {"update": True}, True, ["n1", "n2", "n3"]),
         # only some may act
         ({"n2": NONE, "n3": NONE}, {"hosts": ["n3"]}, False, ["n3"]),
-        ({"n1": NONE, "n3": NONE}, {"hosts": ["n3"]}, True, ["n3"]),
         ({"n2": NONE}, {"hosts": ["n3"]}, False, []),
     ],
 )  # fmt: skip
@@ -103,6 +102,11 @@ def test_a_run_without_the_head():
     assert decide(found)["install"] == ["n2"]
     plan = decide(looks(names=("n3",), n3=NONE))
     assert (plan["solve"], plan["head"], plan["install"]) == (True, "n1", ["n3"])
+    assert len(plan["faults"]) == 1 and plan["faults"][0].startswith("found n1 left out of this run, expected it, since it solves")
+    # The head has looked without being one of those that act: its lock is handed out, and nothing is solved for a part.
+    plan = decide(looks(n3=NONE), hosts=["n3"])
+    assert (plan["solve"], plan["install"], plan["faults"]) == (False, ["n3"], [])
+    assert decide(looks(), spec=dict(WHEELS, pip=["numpy"]), hosts=["n3"])["faults"]
 
 
 def test_a_lock_is_installed_where_it_is_not():

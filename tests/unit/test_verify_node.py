@@ -191,14 +191,6 @@ def test_the_ring_and_the_visits_leave_out_who_is_lost():
 
 
 @pytest.mark.parametrize(
-    ("given", "first", "count"), [("/opt/python", "/opt/python", 1), ("auto", "/usr/bin/python3", 2), ("auto_silent", "/usr", 2)]
-)
-def test_the_interpreter(given, first, count):
-    found = asking.interpreters(given)
-    assert found[0].startswith(first) and (len(found) == 1 if count == 1 else len(found) > 1)
-
-
-@pytest.mark.parametrize(
     ("text", "expected"),
     [
         ("Task failed: Missing sudo password", "its sudo asks for a password, expected none or yours; run with "),
