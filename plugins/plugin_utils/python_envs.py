@@ -74,8 +74,8 @@ def decide(looks, wish, head):
     faults += python_platform.lock_faults(hosts, lock, plan["torch_backend"]) if lock else []
     if solve and head not in acting:
         faults.append(
-            "found {} left out of this run, expected it, since it solves what {} asks for; run again without --limit, or with {} in "
-            "it".format(head, wish.get("file") or "the specification", head)
+            "found {} left out of this run, expected it, since it solves what {} asks for; run again without --limit, or with "
+            "{} in it".format(head, wish.get("file") or "the specification", head)
         )
     plan["notes"] += drifted(looks, reasons)
     plan["torch_backend"] = python_platform.narrowed(hosts, plan["torch_backend"], head)

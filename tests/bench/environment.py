@@ -1,13 +1,13 @@
 """Figures of a Python environment on three of the lab's hosts at once, controller and hosts on the same cores.
 
-1. A fresh environment with torch: ``site.yml --tags python_env`` against ``python3 -m venv`` and ``pip install`` of the same wheels
-   over SSH on the same hosts at once, in pairs. Every run starts with empty caches; the tools that Muster ships once per host are
-   there, and are timed apart.
-2. A run that changes nothing, whole and without what the controller takes for a playbook that asks the hosts nothing.
+1. A fresh environment with torch: ``site.yml --tags python_env`` against ``python3 -m venv`` and ``pip install`` of the same
+   wheels over SSH on the same hosts at once, in pairs. Every run starts with empty caches. The tools that Muster ships once per
+   host are there, and are timed apart.
+2. A run that changes nothing, whole, and the look at all hosts alone.
 3. A host that joins: what it asks of the outer network.
 
-Needs root, what ``make lab-packages`` installs, and a wheel of torch that pip's settings on this machine find. ``--pairs N`` sets the
-number of pairs, ``--lab NAME`` uses a lab that is up and set up, ``--tasks`` prints where the time went.
+Needs root, what ``make lab-packages`` installs, and packages for torch as pip on this machine finds them. ``--pairs N`` sets the
+number of pairs, ``--lab NAME`` uses a lab that is up, ``--tasks`` prints where the time went.
 """
 
 import argparse
@@ -36,6 +36,7 @@ BIN = Path(sys.executable).parent
 HOSTS = ("n1", "n2", "n3")
 TORCH = "torch==2.13.0"
 STATE = "/var/lib/muster"
+OURS = ("{}/cache", "{}/envs/bench", "{}/envs/.versions/bench")
 HOST_ROLES = "hosts_file,cluster_user,firewall,ssh_keys"
 
 
@@ -46,35 +47,29 @@ class Bench:
         """Nothing is started; ``folder`` is for files of a moment."""
         self.lab, self.server, self.folder = lab, server, folder
         self.hosts = [lab.host(name) for name in HOSTS]
-        self.spec = folder / "environment.yml"
         self.runs = 0
+        self.conda, self.plain = folder / "environment.yml", folder / "requirements.txt"
+        lines = ["channels: [{}]".format(server.url), "dependencies:", "  - python=3.11", "  - pip:", "    - " + TORCH]
+        self.conda.write_text("\n".join(lines) + "\n")
+        self.plain.write_text(TORCH + "\n")
 
-    def write(self, conda):
-        """Write the specification: torch by pip, with conda's Python or in a virtual environment."""
-        if conda:
-            lines = ["channels: [{}]".format(self.server.url), "dependencies:", "  - python=3.11", "  - pip:", "    - " + TORCH]
-        else:
-            self.spec = self.folder / "requirements.txt"
-            lines = [TORCH]
-        self.spec.write_text("\n".join(lines) + "\n")
-
-    def play(self, tags="python_env", playbook="site.yml", **more):
-        """A playbook on the hosts: ``(seconds, changed, tasks)``, as :func:`bench.provision.play` has them."""
+    def play(self, tags="python_env", spec=None, **more):
+        """``site.yml`` on the hosts: ``(seconds, changed, tasks)``, as :func:`bench.provision.play` has them."""
         self.runs += 1
         private = self.folder / "run-{}".format(self.runs)
         private.mkdir()
-        extra = {"python_env_name": "bench", "python_env_spec": str(self.spec), "python_env_index_url": self.server.url + "/simple/",
-                 "build_tools_packages": ["make"], **more}  # fmt: skip
+        extra = {"python_env_name": "bench", "python_env_spec": str(spec or self.conda), **more}
+        extra["python_env_index_url"] = self.server.url + "/simple/"
         began = time.monotonic()
         done = ansible_runner.run(
-            private_data_dir=str(private), project_dir=str(private), playbook=str(REPO / playbook), quiet=True, timeout=900,
-            inventory=str(self.lab.folder / "inventory"), extravars=extra, cmdline="--tags " + tags if tags else None,
+            private_data_dir=str(private), project_dir=str(private), playbook=str(REPO / "site.yml"), quiet=True, timeout=900,
+            inventory=str(self.lab.folder / "inventory"), extravars=extra, cmdline="--tags " + tags,
             envvars={"ANSIBLE_CONFIG": str(REPO / "ansible.cfg"), "PATH": "{}:{}".format(BIN, os.environ["PATH"])},
         )  # fmt: skip
         seconds = time.monotonic() - began
         if done.rc:
             with done.stdout as stream:
-                sys.exit("{} ended with {}:\n{}".format(playbook, done.rc, stream.read()[-5000:]))
+                sys.exit("site.yml ended with {}:\n{}".format(done.rc, stream.read()[-5000:]))
         spans = collections.defaultdict(list)
         for event in done.events:
             found = event.get("event_data") or {}
@@ -89,20 +84,26 @@ class Bench:
 
     def clear(self, tools=False):
         """Hosts as they were before, with the tools or without."""
-        also = "{}/tools".format(STATE) if tools else ""
-        self.everywhere("rm -rf {0}/cache {0}/envs/bench {0}/envs/.versions/bench /srv/venv /srv/pip {1}; sync".format(STATE, also))
+        paths = [path.format(STATE) for path in OURS + (("{}/tools",) if tools else ())]
+        self.everywhere("rm -rf {} /srv/venv /srv/pip; sync".format(" ".join(paths)))
         self.server.counts.clear()
 
     def venv(self, python):
         """Seconds of ``python3 -m venv`` and ``pip install`` over SSH on all hosts at once."""
-        index = "--index-url {}/simple/ --trusted-host {}".format(self.server.url, network.address(self.lab.number, 1))
-        # pip's own settings name folders that the other way does not use either.
-        commands = ["sudo install -d -o ml /srv/venv /srv/pip", python + " -m venv /srv/venv",
-                    "PIP_CONFIG_FILE=/dev/null /srv/venv/bin/pip install --quiet --disable-pip-version-check --cache-dir /srv/pip "
-                    "{} {}".format(index, TORCH), "/srv/venv/bin/python -c 'import torch'"]  # fmt: skip
+        install = [
+            "/srv/venv/bin/pip",
+            "install",
+            "--quiet",
+            "--cache-dir",
+            "/srv/pip",
+            "--index-url",
+            self.server.url + "/simple/",
+        ]
+        install += ["--index-url", self.server.url + "/simple/", "--trusted-host", network.address(self.lab.number, 1), TORCH]
+        command = "sudo install -d -o ml /srv/venv /srv/pip && {} -m venv /srv/venv && {}".format(python, " ".join(install))
 
         def one(host):
-            subprocess.run(host.ssh_argv(" && ".join(commands)), check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=900)
+            subprocess.run(host.ssh_argv(command), check=True, stdin=subprocess.DEVNULL, capture_output=True, timeout=900)
 
         began = time.monotonic()
         with ThreadPoolExecutor(len(self.hosts)) as pool:
@@ -134,11 +135,16 @@ def middle(values):
 
 def measure(bench, options, python):
     """All figures; prints them."""
-    head = dict(python_env_cache_from="head")
-    ways = {"each host fetches": {}, "by the head": head}
+    head = {"python_env_cache_from": "head"}
+    ways = {
+        "conda's Python, each host fetches": {},
+        "conda's Python, from the head": head,
+        "the hosts' Python, each host fetches": {"spec": bench.plain, "python_env_python": python},
+    }
     bench.clear(tools=True)
     first, _, tasks = bench.play()
-    say("with the tools, once per host: {:.1f} s, of which tools {:.1f} s".format(first, tasks.get("Give the host the tools", 0.0)))
+    text = "with the tools, once per host: {:.1f} s, of which tools {:.1f} s"
+    say(text.format(first, tasks.get("Give the host the tools", 0.0)))
     ours, theirs, where = collections.defaultdict(list), [], collections.defaultdict(list)
     for number in range(options.pairs):
         for name, more in ways.items():
@@ -168,7 +174,7 @@ def measure(bench, options, python):
             sys.exit("a run that had nothing to do changed {}".format(json.dumps(changed)))
         again.append(seconds)
         looks.append(tasks["Look at the environment"])
-    bench.hosts[1].run("rm -rf {0}/cache {0}/envs/bench {0}/envs/.versions/bench".format(STATE))
+    bench.hosts[1].run("rm -rf " + " ".join(path.format(STATE) for path in OURS))
     bench.server.counts.clear()
     joined, _, tasks = bench.play(**head)
     say("\n| fresh environment with torch, {} hosts at once | seconds | venv and pip | ratio of the pairs |".format(len(HOSTS)))
@@ -191,7 +197,6 @@ def main():
     parser.add_argument("--pairs", type=int, default=3, help="how often both ways are timed (default 3)")
     parser.add_argument("--lab", help="name of a lab that is up, to be used and kept")
     parser.add_argument("--tasks", action="store_true", help="print where the time of the fresh environment went")
-    parser.add_argument("--venv", action="store_true", help="no conda packages: a virtual environment of the hosts' Python")
     options = parser.parse_args()
     python = (controller.PYTHON if controller.python_prefix() else "/usr") + "/bin/python{}.{}".format(*sys.version_info)
     lab = Lab(options.lab or "bench")
@@ -205,7 +210,6 @@ def main():
             address = network.address(lab.number, 1)
             with Server(build(REPO / ".cache" / "tests"), (wheels(folder / "wheels"),), address=address) as server:
                 bench = Bench(lab, server, folder)
-                bench.write(not options.venv)
                 bench.play(HOST_ROLES)
                 measure(bench, options, python)
                 bench.clear()

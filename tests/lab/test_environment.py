@@ -5,8 +5,6 @@ The tests build on each other, in the order in which a user meets it. The channe
 
 import json
 import re
-import subprocess
-import sys
 import threading
 import time
 from collections import Counter
@@ -17,7 +15,6 @@ from channel import Server, build, wheel
 
 from . import network
 from .playing import changed, player
-from .processes import alive
 from .test_site import suite
 
 REPO = Path(__file__).resolve().parents[2]
@@ -28,7 +25,19 @@ ENV = ENVS + "/lab"
 # What an environment's Python tells: the real prefix, and its packages by import.
 ASK = "import greet, small, sys; print(sys.prefix, greet.__version__, small.__version__)"
 # Uses one package at once and the other, which is not loaded before, as soon as it is told to.
-LAZY = "import os, time, small; open('/tmp/lazy', 'w').close()\nwhile os.path.exists('/tmp/lazy'): time.sleep(0.1)\nimport greet; print(small.__version__, greet.__version__)"
+LAZY = """
+import os, time, small
+open("/tmp/lazy", "w").close()
+while os.path.exists("/tmp/lazy"):
+    time.sleep(0.1)
+import greet
+print(small.__version__, greet.__version__)
+"""
+# Unpacks a wheel from an address into a folder, as somebody would who knows no better.
+UNPACK = """
+import io, sys, urllib.request, zipfile
+zipfile.ZipFile(io.BytesIO(urllib.request.urlopen(sys.argv[1]).read())).extractall(sys.argv[2])
+"""
 SCRIPT = """\
 import os, socket, greet, torch
 print("rank", os.environ["RANK"], socket.gethostname(), greet.__version__, torch.ones(2).sum().item(), flush=True)
@@ -103,9 +112,9 @@ class Cluster:
         return [len(host.run("ls {}/.versions/{}".format(ENVS, name)).stdout.split()) for host in self.hosts]
 
 
-def as_user(host, words, check=True):
+def as_user(host, words):
     """Run words on a host as the user of the jobs."""
-    return host.run(["setpriv", "--reuid=muster", "--regid=muster", "--init-groups", "env", "HOME=/home/muster", *words], check=check)
+    return host.run(["setpriv", "--reuid=muster", "--regid=muster", "--init-groups", "env", "HOME=/home/muster", *words])
 
 
 def told(run, task):
@@ -214,9 +223,8 @@ def test_a_host_that_joins_gets_the_heads_lock_without_solving(cluster):
 def test_drift_is_named_package_by_package_and_put_right(cluster):
     n1, n2, n3 = cluster.hosts
     site = ENV + "/lib/python3.11/site-packages"
-    n2.run("rm -r {0}/small.py {0}/small-1.0.dist-info && printf x >{0}/by_hand.py && chown muster {0}/by_hand.py".format(site))
-    add = "import sys, zipfile, urllib.request, io; zipfile.ZipFile(io.BytesIO(urllib.request.urlopen(sys.argv[1]).read())).extractall(sys.argv[2])"
-    n2.run(["python3", "-c", add, cluster.server.url + "/simple/extra/extra-1.0-py3-none-any.whl", site])
+    n2.run("rm -r {0}/small.py {0}/small-1.0.dist-info".format(site))
+    as_user(n2, ["python3", "-c", UNPACK, cluster.server.url + "/simple/extra/extra-1.0-py3-none-any.whl", site])
     before = [host.run("stat -c %i%Y {0} {0}/.versions/lab/*".format(ENVS)).stdout for host in (n1, n3)]
     verified = suite(cluster.lab, "--environment=lab", "-k", "environment_is_that_of_the_others")
     assert verified.returncode == 1 and "small" in verified.stdout and "extra" in verified.stdout, verified.stdout[-3000:]
@@ -252,7 +260,7 @@ def test_a_switch_leaves_a_job_its_files_and_rollback_brings_all_back(cluster, s
 
 
 def test_killed_and_without_power_in_the_middle_the_next_run_repairs(cluster, soon):
-    (n1, n2, n3), before = cluster.hosts, cluster.ask()
+    (_n1, n2, n3), before = cluster.hosts, cluster.ask()
     for host in cluster.hosts:
         host.run("rm -rf " + STORE)
     spec, runs = cluster.spec("small==1.0"), []

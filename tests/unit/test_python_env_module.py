@@ -24,6 +24,7 @@ def test_module_documents_exactly_the_options_it_takes(module: Any) -> None:
 def test_role_and_module_agree_on_defaults(repo: Path) -> None:
     defaults = yaml.safe_load((repo / "roles/python_env/defaults/main.yml").read_text())
     for name, value in defaults.items():
-        spec = python_env.ARGUMENTS.get(name[len("python_env_") :])
+        # The role's switch becomes one of three ways by the host.
+        spec = python_env.ARGUMENTS.get(name[len("python_env_") :]) if name != "python_env_verify" else None
         if spec and "default" in spec and spec["default"] != "" and value != "":
             assert value == spec["default"], name
