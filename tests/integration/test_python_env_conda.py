@@ -36,9 +36,12 @@ def node(tmp_path: Path, python_tools: Path, server: Server) -> Node:
     return made
 
 
-def solve(node: Node, server: Server, *conda: str, pip: tuple[str, ...] = (), **options: Any) -> dict[str, Any]:
+def solve(
+    node: Node, server: Server, *conda: str, pip: tuple[str, ...] = (), variables: dict[str, str] | None = None, **options: Any
+) -> dict[str, Any]:
     """The answer of python_lock for conda packages and wheels."""
     specification = {"kind": "environment", "channels": [server.url], "conda": [PYTHON, *conda], "pip": list(pip)}
+    specification["variables"] = variables or {}
     options.setdefault("asked", json.dumps([conda, pip]))
     return result(node.start("python_lock", specification=specification, **options))
 
@@ -86,8 +89,10 @@ def test_a_wheel_that_clashes_with_the_channel_is_one_sentence(node: Node, serve
 
 
 def test_the_prefix_is_an_ordinary_conda_prefix(node: Node, server: Server) -> None:
-    lock = solve(node, server, "greet")["lock"]
+    lock = solve(node, server, "greet", variables={"GREETING": "hello you"})["lock"]
     assert node.install(lock)["changed"]
+    kept = json.loads((node.prefix / "conda-meta/state").read_text())
+    assert kept["env_vars"] == {"GREETING": "hello you"}
     code = "import sys, greet; print(sys.prefix)"
     done = subprocess.run([node.prefix / "bin/python", "-I", "-c", code], capture_output=True, text=True, timeout=30, check=True)
     assert Path(done.stdout.strip()).resolve() == node.prefix.resolve()

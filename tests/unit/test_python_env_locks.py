@@ -128,3 +128,11 @@ def test_differences(before: dict | None, after: dict | None, expected: list) ->
 )  # fmt: skip
 def test_environment_yml(made: dict, name: str, expected: dict) -> None:
     assert yaml.safe_load(locks.environment_yml(made, name)) == expected
+
+
+def test_variables_are_part_of_what_a_lock_gives() -> None:
+    told = dict(WHOLE, variables={"NCCL_DEBUG": "INFO"})
+    assert locks.lock_id(told) != locks.lock_id(WHOLE) == locks.lock_id(dict(WHOLE, variables={}))
+    assert locks.environment_yml(told, "x").endswith('variables:\n  NCCL_DEBUG: "INFO"\n')
+    with pytest.raises(Fault, match="the key variables with"):
+        locks.check(dict(WHOLE, variables={"A": 1}))

@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import tempfile
 import time
@@ -78,10 +80,16 @@ class Installer:
             self.say("installing %d conda packages" % len(lock["conda"]))
             engine = conda_engine(self.params, self.inner)
             engine.install(lock["conda"], store.folder(self.cache), version, self.say)
+            if lock.get("variables"):
+                # Where conda keeps them, for whoever activates the prefix; jobs read them there, too.
+                state = {"version": 1, "env_vars": dict(lock["variables"])}
+                versions.write_whole(os.path.join(version, "conda-meta", "state"), json.dumps(state, sort_keys=True) + "\n")
         elif uv:
             uv.call(venv_argv(uv.path, uv.base.path, version))
         if lock["wheels"] and uv:
             self._install_wheels(uv, lock, version)
+        with contextlib.suppress(OSError):
+            os.unlink(os.path.join(version, ".lock"))  # uv's, which everybody may write
         found = self._prove(lock, version)
         os.makedirs(versions.muster_folder(version), exist_ok=True)
         versions.write_whole(versions.lock_path(version), locks.text(lock))

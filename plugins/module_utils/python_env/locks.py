@@ -59,6 +59,9 @@ def check(lock: Any) -> None:
         value = lock.get(key)
         if not isinstance(value, kind) and not (optional and value is None):
             raise _bad("the key %s with %r" % (key, value))
+    variables = lock.get("variables", {})
+    if not isinstance(variables, dict) or not all(isinstance(value, str) for value in variables.values()):
+        raise _bad("the key variables with %r" % (variables,))
     _check_part(lock["conda"], CONDA, "conda", str)
     _check_part(lock["wheels"], WHEEL, "wheels", facts.canonical)
 
@@ -103,10 +106,11 @@ def arranged(lock: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def identity(lock: Mapping[str, Any]) -> dict[str, Any]:
-    """What two locks have in common that give the same environment: Python, and what each package is, not whence."""
+    """What two locks have in common that give the same environment: Python, what each package is (not whence), variables."""
     conda = sorted([entry["name"], entry["version"], entry["build"], entry["sha256"]] for entry in lock["conda"])
     wheels = sorted([entry["name"], entry["version"], entry["sha256"]] for entry in lock["wheels"])
-    return {"python": lock["python"], "conda": conda, "wheels": wheels}
+    variables = {"variables": lock["variables"]} if lock.get("variables") else {}
+    return dict(variables, python=lock["python"], conda=conda, wheels=wheels)
 
 
 def lock_id(lock: Mapping[str, Any]) -> str:
@@ -179,6 +183,8 @@ def environment_yml(lock: Mapping[str, Any], name: str) -> str:
     out += ["dependencies:"] + ["  - %s" % _scalar(line) for line in conda]
     if wheels:
         out += ["  - pip:"] + ["      - %s" % _scalar(line) for line in wheels]
+    if lock.get("variables"):
+        out += ["variables:"] + ["  %s: %s" % (key, json.dumps(value)) for key, value in sorted(lock["variables"].items())]
     return "\n".join(out) + "\n"
 
 

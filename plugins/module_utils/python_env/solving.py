@@ -104,6 +104,8 @@ class Solver:
             "conda": records,
             "wheels": wheels,
         }
+        if self.specification.get("variables"):
+            lock["variables"] = dict(self.specification["variables"])
         locks.check(lock)
         return locks.arranged(lock)
 
