@@ -34,7 +34,7 @@ options:
     description:
       - V(look) reads and changes nothing. V(present) installs the O(lock) and switches to it.
       - V(rolled_back) switches to the version before the present one, or to O(to). V(absent) removes
-        the prefix and all its versions.
+        the prefix and all its versions, unless a process or a job that has not ended uses one.
     type: str
     choices: [look, present, rolled_back, absent]
     default: present
@@ -63,9 +63,15 @@ options:
       - Which version to go back to, as its lock id or the beginning of one. Empty means the one before the present.
     type: str
     default: ""
+  switch:
+    description:
+      - Whether V(present) switches to the new version. With V(false) it is built, proved and stamped, and the prefix stays
+        as it is; a later run with V(true) then only switches. Old versions are removed when it is switched.
+    type: bool
+    default: true
   keep:
     description:
-      - How many old versions remain for a way back. One that a process uses is never removed.
+      - How many old versions remain for a way back. One that a process or a job that has not ended uses is never removed.
     type: int
     default: 2
   packages:
@@ -98,8 +104,7 @@ options:
     default: ""
   cache_dir:
     description:
-      - Folder of the package store and of uv's cache. Empty means C(.cache) beside the versions. On the same file system
-        as the prefix, packages are linked and not copied.
+      - Folder of the package store and of the cache with which uv solves. Empty means C(.cache) beside the versions.
     type: str
     default: ""
   offline:
@@ -253,6 +258,23 @@ versions:
     made: {description: "When, in seconds since 1970.", type: float}
     used: {description: When it was last switched to, type: float}
     current: {description: Whether the prefix stands for it, type: bool}
+cache_dir:
+  description: The folder of caches on this host.
+  type: str
+  returned: for O(state=look)
+lock_glibc:
+  description: The glibc that the installed lock was solved for; empty without one.
+  type: str
+  returned: for O(state=look)
+lock_cuda:
+  description: The CUDA version that the installed lock was solved for; empty without one.
+  type: str
+  returned: for O(state=look)
+left:
+  description: What killed runs left undone, in words, such as an unfinished version; V(present) puts it right.
+  type: list
+  elements: str
+  returned: for O(state=look)
 facts:
   description: What the host is, for whoever decides what to solve for.
   type: dict
@@ -277,6 +299,10 @@ uv_found:
   returned: for O(state=look)
 current:
   description: Whether the prefix was as wanted before this task.
+  type: bool
+  returned: for O(state=present)
+built:
+  description: Whether the lock's version is there, whole, and was not switched to since O(switch) is V(false).
   type: bool
   returned: for O(state=present)
 added:
@@ -321,6 +347,7 @@ ARGUMENTS: dict[str, dict[str, Any]] = {
     "lines": {"type": "list", "elements": "str", "default": []},
     "name": {"type": "str", "default": ""},
     "to": {"type": "str", "default": ""},
+    "switch": {"type": "bool", "default": True},
     "keep": {"type": "int", "default": 2},
     "packages": {"type": "bool", "default": True},
     "python": {"type": "str", "default": ""},

@@ -376,7 +376,7 @@ def main() -> None:
     try:
         with contextlib.ExitStack() as stack:
             space = stack.enter_context(tempfile.TemporaryDirectory(prefix="python-lock-", dir=module.tmpdir))
-            cache = os.path.expanduser(module.params["cache_dir"])
+            cache = module.params["cache_dir"] = os.path.expanduser(module.params["cache_dir"])
             say = Progress(progress_path(cache, module.params["prefix"]))
             if cache:
                 stack.enter_context(say.telling())

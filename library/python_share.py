@@ -152,7 +152,7 @@ def work(params: dict[str, Any], say: Any) -> dict[str, Any]:
     os.umask(0o022)  # packages hold no secrets, and other users' runs read them
     os.makedirs(cache, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".share-", dir=cache) as space:
-        installer = Installer(dict(params, offline=False), dict(os.environ), cache, space, say)
+        installer = Installer(dict(params, offline=False, cache_dir=cache), dict(os.environ), cache, space, say)
         installer.fetch(lock)
     members = [dict(member, store=store.folder(member["store"])) for member in params["members"]]
     handed = sharing.Sharing(sharing.describe(cache, items), say).share(members)

@@ -8,7 +8,7 @@ from ansible_collections.muster.cluster.plugins.modules.python_env import ARGUME
 from ansible_collections.muster.cluster.plugins.plugin_utils import following, looking
 
 # What the look imports beside its own package.
-OTHERS = ("muster_agent/__init__", "muster_agent/cli", "muster_agent/errors", "muster_agent/facts")
+OTHERS = ("muster_agent/__init__", "muster_agent/cli", "muster_agent/errors", "muster_agent/facts", "muster_agent/procs")
 
 
 class ActionModule(ActionBase):
@@ -32,7 +32,9 @@ class ActionModule(ActionBase):
             told = "found python_env={0}, which launch.yml reads, expected python_env_name; run again with -e python_env_name={0}"
             return {"failed": True, "muster_said": True, "msg": told.format(named)}
         _, options = self.validate_argument_spec(ARGUMENTS)
-        options["prefix"] = prefix = str(options["prefix"])
+        # As they were given: the home of a path is the one on the host, which expands it.
+        options.update({key: str(self._task.args[key]) for key in ("prefix", "cache_dir") if self._task.args.get(key)})
+        prefix = options["prefix"]
         place = {"prefix": prefix, "python": os.path.join(prefix, "bin", "python")}
         try:
             answer = looking.look(self, task_vars, "python_env", {"options": options}, OTHERS)

@@ -51,7 +51,8 @@ class ActionModule(ActionBase):
         files, warnings = environment_versions.snapshot(reports)
         for warning in warnings:
             display.warning(warning)
-        name = next(iter(reports.values()))["name"]
+        prefix = self._templar.template(task_vars.get("python_env_prefix") or "")
+        name = environment_versions.folder_name(options.plain(load_extra_vars(self._loader)), prefix)
         folder = os.path.join(os.path.abspath(os.path.expanduser(str(self._task.args["folder"]))), name)
         diffs = []
         for file, text in sorted(files.items()):

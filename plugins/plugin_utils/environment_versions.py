@@ -4,6 +4,7 @@ A *report* is what the module ``python_env_info`` returns.
 """
 
 import difflib
+import os
 import re
 
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent import checked, sameness
@@ -40,6 +41,21 @@ def read(extra, roles, purpose):
             hint = "did you mean {}?".format(near[0]) if near else "{} reads {}".format(purpose, " and ".join(known))
             raise Refusal("found the extra variable {}, which nothing reads; {}".format(checked.shown(name), hint))
     return found
+
+
+def folder_name(extra, prefix):
+    """The name of the environment that was asked for; what hosts tell is never a path on the controller.
+
+    Args:
+        extra: all extra variables, raw.
+        prefix: the path of the environment that is meant without any.
+
+    Raises:
+        Refusal: where it is none.
+    """
+    if extra.get("python_env"):
+        return checked.environment_name(extra["python_env"])
+    return checked.environment_name(os.path.basename(str(prefix).rstrip("/")), "the last part of python_env_prefix")
 
 
 def version_id(value):

@@ -43,7 +43,8 @@ def decide(looks, wish, head):
     lock = spec["lock"]
     kind, faults, notes = gpu_kind(hosts, looks, spec, settings)
     asked = environments.asked(spec, dict(settings, gpu=kind if settings.get("torch_backend", "auto") == "auto" else ""))
-    target = locks.lock_id(lock) if lock else target_id(looks, asked, head)
+    platform = python_platform.common(hosts, head, settings.get("torch_backend") or "auto")
+    target = locks.lock_id(lock) if lock else target_id(looks, asked, head, platform)
     solve = not lock and (bool(wish.get("update")) or target is None)
     reasons = {name: why_act(looks[name], asked, None if solve else target) for name in acting}
     reasons = {name: why for name, why in reasons.items() if why}
@@ -54,7 +55,7 @@ def decide(looks, wish, head):
         "notes": list(spec["notes"]) + notes,
         "asked": asked,
         "spec": spec,
-        "platform": python_platform.common(hosts, head),
+        "platform": platform,
         "torch_backend": settings.get("torch_backend") or "auto",
         "current": [name for name in acting if name not in reasons],
         "install": [],
@@ -102,17 +103,23 @@ def decide_for_file(looks, wish, head):
     return decide(looks, dict(wish, spec=spec), head)
 
 
-def target_id(looks, asked, head):
+def target_id(looks, asked, head, platform):
     """The id of the lock that is wanted: the head's, if it was made for the same; None where it has to be made.
 
-    Without a look at the head, those whose own was made for the same are taken to have the head's.
+    Without a look at the head, those whose own was made for the same are taken to have the head's. A lock for a later C library
+    or driver than all hosts have, since an older host has joined, has to be made anew.
     """
     if head in looks:
         own = looks[head]
         lost = own["state"] != "whole" and "its lock is lost" in (own.get("reasons") or [])
-        return None if lost or own["asked"] != asked else own["lock_id"] or None
+        if lost or own["asked"] != asked or python_platform.too_new(own, platform):
+            return None
+        return own["lock_id"] or None
     found = [look["lock_id"] for look in looks.values() if look["asked"] == asked and look["lock_id"]]
-    return max(found, key=found.count) if found else None
+    target = max(found, key=found.count) if found else None
+    if any(look["lock_id"] == target and python_platform.too_new(look, platform) for look in looks.values()):
+        return None
+    return target
 
 
 def why_act(look, asked, target):
@@ -129,7 +136,7 @@ def why_act(look, asked, target):
         return ["something else is asked for"]
     if target is None or look["lock_id"] != target:
         return ["another lock is wanted"]
-    return []
+    return list(look.get("left") or [])  # what a run that was killed has not done
 
 
 def foreign(looks, reasons, prefix):

@@ -48,16 +48,35 @@ def build_cuda(backend):
     return [int(match.group(1)), int(match.group(2))] if match else None
 
 
-def common(hosts, head):
-    """The platform to solve for: ``{"subdir", "glibc", "own_glibc", "gpu", "cuda"}``; texts are empty where nothing is known."""
+def common(hosts, head, backend="auto"):
+    """The platform to solve for: ``{"subdir", "glibc", "own_glibc", "gpu", "cuda"}``; texts are empty where nothing is known.
+
+    Args:
+        hosts: the hosts; head: who solves; backend: the setting ``torch_backend``. With a host without GPU, or with ``cpu``,
+            nothing that needs CUDA may be chosen.
+    """
     arch = next(iter(hosts.values("arch")), "")
+    gpu = bool(hosts.facts) and all(facts["gpu"] for facts in hosts.facts.values())
     return {
         "subdir": SUBDIRS.get(arch, "linux-" + arch),
         "glibc": hosts.lowest("glibc")[0],
         "own_glibc": hosts.facts.get(head, {}).get("glibc") or "",
-        "gpu": bool(hosts.facts) and all(facts["gpu"] for facts in hosts.facts.values()),
-        "cuda": hosts.lowest("cuda")[0],
+        "gpu": gpu,
+        "cuda": hosts.lowest("cuda")[0] if gpu and backend != "cpu" else "",
     }
+
+
+def too_new(look, platform):
+    """Whether the lock that a host has was made for later hosts than those there are now.
+
+    Args:
+        look: with ``lock_glibc`` and ``lock_cuda``, of the lock that is installed, where it tells them.
+        platform: from :func:`common`. A host whose GPU does not show tells no driver, and is no reason.
+    """
+    return any(
+        look.get("lock_" + key) and platform[key] and numbers(look["lock_" + key]) > numbers(platform[key])
+        for key in ("glibc", "cuda")
+    )
 
 
 def arch_faults(hosts):

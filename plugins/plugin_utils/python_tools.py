@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from typing import NamedTuple
 
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.errors import Refusal
@@ -21,6 +22,7 @@ from ansible_collections.muster.cluster.plugins.module_utils.python_env.wish imp
 PLATFORMS = {"x86_64": "x86_64-manylinux2014", "aarch64": "aarch64-manylinux_2_28"}
 PYTHON = "3.10"  # the oldest that rattler runs on; its wheels are for that and all later ones
 EDITION = 1  # raised when the folder on the node changes its form
+PATIENCE = 600  # seconds for another run on this controller to fetch and pack them
 # Files of an installation that say when and how it was made, which is different every time.
 LEFT_OUT = ("uv_cache.json", "direct_url.json", "INSTALLER", "REQUESTED", "RECORD")
 
@@ -81,7 +83,7 @@ def build(arch, cache, uv, params=None, environ=os.environ, pins=None, say=None)
     try:
         os.makedirs(cache, exist_ok=True)
         with open(os.path.join(cache, "lock"), "w", encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+            _hold(lock)
             if not (os.path.exists(archive) and os.path.exists(mark)):
                 if say:
                     say("fetching rattler and uv for nodes with {}, once".format(arch))
@@ -96,6 +98,21 @@ def build(arch, cache, uv, params=None, environ=os.environ, pins=None, say=None)
                 error.filename or cache, error.strerror
             )
         ) from None
+
+
+def _hold(lock):
+    """Wait for a lock's turn, with a bound; raises Refusal."""
+    until = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise Refusal(
+                    "found {} held by another run for {} s, expected it free, since each fetches the tools for nodes alone; see "
+                    "whether that run still lives, end it, and run again".format(lock.name, PATIENCE)
+                ) from None
+        time.sleep(0.2)
 
 
 def _build(arch, cache, uv, params, environ, pins, archive, mark):

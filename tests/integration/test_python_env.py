@@ -261,3 +261,52 @@ def test_killed_at_any_moment(node: Node, moment: float) -> None:
     process.communicate(timeout=20)
     node.install(lock)
     assert node.version() == "1.0" and node.litter() == [] and node.look()["state"] == "whole"
+
+
+# ---------------------------------------------------------------------------------------------- what a version shares
+
+
+def test_no_file_of_a_version_is_one_of_a_cache_and_every_wheel_is_checked_anew(made: Node) -> None:
+    module = site(made) / "probe_base.py"
+    assert module.stat().st_nlink == 1
+    with module.open("r+") as stream:
+        stream.write("version = 'poisoned'\n")
+    made.run("probe==2.0")
+    assert made.version("probe_base") == "1.5" and made.version() == "2.0"
+    assert all(path.stat().st_nlink == 1 for path in site(made).rglob("*") if path.is_file())
+
+
+def test_built_now_and_switched_to_later(made: Node) -> None:
+    before = made.look()
+    lock = made.lock("probe==2.0")
+    built = made.install(lock, switch=False, keep=0)
+    assert built["changed"] and built["built"] and not built["current"] and built["packages"]["probe"] == "2.0"
+    assert built["real"] != before["real"] and made.look()["real"] == before["real"] and made.version() == "1.0"
+    again = made.install(lock, switch=False, uv="/does/not/exist")
+    assert again["built"] and not again["changed"] and not again["current"]
+    switched = made.install(lock, keep=0, uv="/does/not/exist", verify="import")
+    assert switched["changed"] and not switched["built"] and switched["real"] == built["real"]
+    assert made.version() == "2.0" and len(made.ids()) == 1
+    assert not made.install(lock, switch=False)["built"]
+
+
+def test_absent_refuses_what_a_process_uses(made: Node) -> None:
+    running = subprocess.Popen([made.look()["real"] + "/bin/python", "-I", "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        said = sentence(result(made.start("python_env", state="absent")))
+        assert "in use by pid %d" % running.pid in said and "expected nobody; stop it" in said
+        assert made.version() == "1.0"
+    finally:
+        running.kill()
+        running.communicate()
+    assert result(made.start("python_env", state="absent"))["changed"]
+
+
+def test_what_was_left_is_told_and_put_right(made: Node) -> None:
+    lock = made.lock()
+    assert made.look()["left"] == []
+    (made.prefix.parent / ".e.lock").write_text("process 1 of nobody")
+    (made.versions / "work-1").mkdir()
+    left = made.look()
+    assert left["state"] == "whole" and len(left["left"]) == 2 and "work-1 is not finished" in left["left"][0]
+    assert not made.install(lock)["changed"] and made.look()["left"] == [] and made.litter() == []

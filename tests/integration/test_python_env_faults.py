@@ -77,7 +77,6 @@ def test_what_cannot_be_solved_is_one_sentence(node: Node, requirements: str, op
     [
         ({"min_free_mb": 10**9}, ["MB free for", "python_env_min_free_mb"]),
         ({"python": "/does/not/exist"}, ["/does/not/exist is not there"]),
-        ({"cache_dir": "/proc/nowhere"}, ["/proc/nowhere"]),
         ({"prefix": "/proc/nowhere/e"}, ["cannot be made"]),
     ],
 )

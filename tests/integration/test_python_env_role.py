@@ -39,7 +39,7 @@ def play(tmp_path: Path, run_playbook: Callable, wheels: Path) -> Callable:
     return play
 
 
-SOLVE, INSTALL, LOOK = "Solve for all hosts on the head", "Install what the head has solved", "Look at the environment"
+SOLVE, INSTALL, LOOK = "Solve for all hosts on the head", "Switch to it", "Look at the environment"
 
 
 def test_site_checks_makes_and_keeps(tmp_path: Path, play: Callable) -> None:
@@ -82,6 +82,21 @@ def test_each_node_installs_what_the_head_has_solved(tmp_path: Path, play: Calla
     lock.write_text((tmp_path / "node0/e/.muster/lock.json").read_text())
     given = play(**apart, python_env_spec=str(lock))
     assert given.status == "successful" and given.stats["changed"] == {}, given.stdout
+
+
+def test_no_node_switches_before_all_have_the_version(tmp_path: Path, play: Callable) -> None:
+    apart = {"python_env_prefix": str(tmp_path / "{{ inventory_hostname }}/e")}
+    assert play(**apart).status == "successful"
+    before = [os.readlink(tmp_path / node / "e") for node in ("node0", "node1")]
+    (tmp_path / "requirements.txt").write_text("probe==2.0\n")
+    full = "{{ 0 if inventory_hostname == 'node0' else 1000000000 }}"
+    run = play(**apart, python_env_min_free_mb=full)
+    assert run.status == "failed" and [os.readlink(tmp_path / node / "e") for node in ("node0", "node1")] == before
+    assert "found the new version of default missing on node1, expected it on every host before any switches" in run.stdout
+    again = play(**apart)
+    assert again.status == "successful" and set(again.stats["changed"]) == {"node0", "node1"}
+    after = [os.readlink(tmp_path / node / "e") for node in ("node0", "node1")]
+    assert after[0] == after[1] != before[0]
 
 
 def test_a_file_that_is_not_there_or_cannot_be_solved_is_one_sentence(tmp_path: Path, play: Callable) -> None:

@@ -46,10 +46,10 @@ print("rank", os.environ["RANK"], socket.gethostname(), greet.__version__, torch
 LEFT = "find {0} {1} -name '*.part-*' -o -path '*/.partial/*' -o -name 'work-*' -o -name '.*.lock' -o -name '*.part'".format(
     ENVS, STORE
 )
-# Kills the module as soon as a version is in the making; it is all that runs as this user.
+# Kills the module as soon as a version is in the making, by the number that stands in its lock file.
 KILLER = """
 for turn in $(seq 2000); do
-  if ls -d {0}/.versions/{1}/*/conda-meta; then exec pkill -9 -u muster python3; fi
+  if ls -d {0}/.versions/{1}/*/conda-meta; then kill -9 $(sed 's/^process \\([0-9]*\\) .*/\\1/' {0}/.{1}.lock); exit; fi
   sleep 0.02
 done
 """
@@ -137,7 +137,8 @@ def sentence(run, *hosts):
     return messages.pop()
 
 
-SOLVE, INSTALL, LOOK = "Solve for all hosts on the head", "Install what the head has solved", "Look at the environment"
+SOLVE, BUILD, SWITCH = "Solve for all hosts on the head", "Build what the head has solved", "Switch to it"
+LOOK = "Look at the environment"
 HAND = "Hand on from the head what the others lack"
 
 
@@ -186,7 +187,7 @@ def test_the_same_comes_out_on_every_host_and_crosses_the_outer_network_once(clu
         for host in cluster.hosts[1:]:
             host.run("umount /tmp")
     assert set(changed(run)) == set(MEMBERS)
-    found = told(run, INSTALL)
+    found = told(run, SWITCH)
     assert len({result["fingerprint"] for result in found.values()}) == 1 and set(found) == set(MEMBERS)
     assert cluster.fingerprints() == {found["n1"]["fingerprint"]}
     answers = cluster.ask()
@@ -206,7 +207,7 @@ def test_again_changes_nothing_and_asks_nobody(cluster):
     run = cluster.make(cluster.spec("small==1.0"))
     assert not changed(run)
     assert not cluster.server.counts
-    assert not told(run, INSTALL).get("n1", {}).get("fingerprint")
+    assert not told(run, SWITCH).get("n1", {}).get("fingerprint")
     assert run.seconds < 30
 
 
@@ -215,7 +216,7 @@ def test_a_host_that_joins_gets_the_heads_lock_without_solving(cluster):
     run = cluster.make(cluster.spec("small==1.0"))
     assert told(run, SOLVE)["n1"]["source"] == "installed"
     assert told(run, HAND)["n1"]["handed"]["n3"]["packages"] == 5
-    assert told(run, INSTALL)["n3"]["changed"] and not {"n1", "n2"} & set(changed_by(run, INSTALL))
+    assert told(run, SWITCH)["n3"]["changed"] and not {"n1", "n2"} & set(changed_by(run, SWITCH))
     assert not cluster.server.counts
     assert len(cluster.fingerprints()) == 1 and len(set(cluster.ask())) == 1
 
@@ -244,14 +245,14 @@ def test_a_switch_leaves_a_job_its_files_and_rollback_brings_all_back(cluster, s
     spec = cluster.spec("small==2.0", greet="1.0")
     try:
         soon(lambda: n1.run("test -e /tmp/lazy", check=False).returncode == 0)
-        assert changed_by(cluster.make(spec), INSTALL) == list(MEMBERS)
+        assert changed_by(cluster.make(spec), SWITCH) == list(MEMBERS)
         assert cluster.ask() == [ENV + " 1.0 2.0"] * 3 and cluster.versions() == [2, 2, 2]
         back = cluster.play("playbooks/rollback.yml", extravars={"python_env": "lab"})
         assert set(changed(back)) == set(MEMBERS)
         assert cluster.ask() == [ENV + " 1.2 1.0"] * 3 and cluster.fingerprints() == before
         cluster.forget()
         run = cluster.make(spec, python_env_keep=0)
-        assert changed_by(run, INSTALL) == list(MEMBERS) and not cluster.server.archives()
+        assert changed_by(run, SWITCH) == list(MEMBERS) and not cluster.server.archives()
         assert cluster.ask() == [ENV + " 1.0 2.0"] * 3
         assert cluster.versions() == [2, 1, 1]  # that of the job stays, although none is to be kept
     finally:
@@ -279,13 +280,13 @@ def test_killed_and_without_power_in_the_middle_the_next_run_repairs(cluster, so
         n2.power_on()
         n2.wait_ssh(60)
     run = runs[0]
-    assert run.stats["dark"] == {"n2": 1} and run.stats["failures"] == {"n3": 1}, run.stdout[-4000:]
-    assert changed_by(run, INSTALL) == ["n1"]
+    assert run.stats["dark"] == {"n2": 1} and set(run.stats["failures"]) == {"n1", "n3"}, run.stdout[-4000:]
+    assert changed_by(run, BUILD) == ["n1"] and not changed_by(run, SWITCH)
     assert n3.run("readlink {}/other".format(ENVS), check=False).returncode == 1
     assert n3.run("ls {}/.versions/other".format(ENVS)).stdout.split() and cluster.left()
     assert cluster.ask() == before
     again = cluster.make(spec, name="other", python_env_cache_from="")
-    assert changed_by(again, INSTALL) == ["n2", "n3"]
+    assert changed_by(again, SWITCH) == list(MEMBERS)
     assert cluster.ask(name="other") == [ENVS + "/other 1.2 1.0"] * 3 and len(cluster.fingerprints("other")) == 1
     assert cluster.versions("other") == [1, 1, 1] and not cluster.left()
 
@@ -308,25 +309,24 @@ def test_what_cannot_be_fetched_is_one_sentence_and_changes_nothing(cluster, tmp
 
 
 def test_a_full_disk_and_a_folder_of_others_are_named_and_the_old_environment_works(cluster):
-    """On two hosts at once, in the middle of the run; the third one gets what is new."""
+    """On two hosts at once, in the middle of the run; the third one has built what is new, and does not switch to it alone."""
     (_n1, n2, n3), before = cluster.hosts, cluster.ask()
     n2.run("rm -rf {0}/cache/*; mount -t tmpfs -o size=30m tmpfs {0}/cache && chown muster: {0}/cache".format(STATE))
     n3.run("chown root: {0} {0}/.versions/lab".format(ENVS))
-    spec = cluster.spec("small==3.0")
     try:
-        run = cluster.make(spec, bad=True, python_env_cache_from="", python_env_min_free_mb=0)
-        messages = {host: result["msg"] for host, result in told(run, INSTALL).items() if result.get("msg")}
+        run = cluster.make(cluster.spec("small==3.0"), bad=True, python_env_cache_from="", python_env_min_free_mb=0)
+        messages = {host: result["msg"] for host, result in told(run, BUILD).items() if result.get("msg")}
         assert set(messages) == {"n2", "n3"} and not any("\n" in text for text in messages.values())
         assert STATE + "/cache/packages is full" in messages["n2"] and ENVS in messages["n3"]
-        assert cluster.ask() == [ENV + " 1.2 3.0"] + before[1:]
+        assert "missing on n2, n3, expected it on every host before any switches" in run.stdout and cluster.ask() == before
         assert n2.run("find {}/cache -type f -size +1M".format(STATE)).stdout == ""
         # Handed on by the head, the same is told before anybody installs.
         run = cluster.make(cluster.spec("small==2.0"), bad=True, python_env_min_free_mb=0)
-        assert "n2" in sentence(run, "n1") and not changed_by(run, INSTALL)
+        assert "n2" in sentence(run, "n1") and not changed_by(run, SWITCH)
     finally:
         n2.run("umount {}/cache".format(STATE))
         n3.run("chown muster: {0} {0}/.versions/lab".format(ENVS))
-    cluster.make(spec)
+    cluster.make(cluster.spec("small==3.0"))
     assert cluster.ask() == [ENV + " 1.2 3.0"] * 3 and len(cluster.fingerprints()) == 1 and not cluster.left()
 
 
@@ -335,7 +335,7 @@ def test_torch_imports_everywhere_and_a_job_runs_by_the_environments_name(cluste
     variables = cluster.variables(cluster.spec("torch==2.13.0"), "torch")
     del variables["python_env_index_url"]
     run = cluster.play(options="--tags python_env", extravars=variables)
-    assert len({result["fingerprint"] for result in told(run, INSTALL).values()}) == 1
+    assert len({result["fingerprint"] for result in told(run, SWITCH).values()}) == 1
     assert set(cluster.asked) == {cluster.hosts[0].address} and set(cluster.server.archives().values()) <= {1}
     script = tmp_path / "job" / "two_lines.py"
     script.parent.mkdir()

@@ -177,3 +177,11 @@ def test_a_host_that_could_not_be_switched():
 
 def test_many_changes_are_few_words():
     assert environment_versions.few(["a"] * 9) == "a, a, a, a, a, a, a, a and 1 more"
+
+
+def test_the_folder_is_named_by_what_was_asked():
+    assert environment_versions.folder_name({"python_env": "exp"}, "/s/envs/default") == "exp"
+    assert environment_versions.folder_name({}, "/s/envs/default/") == "default"
+    for extra, prefix in (({"python_env": "../x"}, "/s/envs/default"), ({}, ""), ({}, "/s/..")):
+        with pytest.raises(Refusal, match="expected an environment's name"):
+            environment_versions.folder_name(extra, prefix)

@@ -287,3 +287,11 @@ def test_free_bytes_of_a_relative_folder(repo):
     code = "import sys; sys.path.insert(0, sys.argv[1]); from muster_agent import facts; facts.free_bytes('no/such')"
     folder = str(repo / "plugins" / "module_utils")
     subprocess.run([sys.executable, "-I", "-S", "-c", code, folder], stdout=subprocess.PIPE, timeout=1, check=True)
+
+
+@pytest.mark.parametrize("indent", [1, 2])
+def test_of_a_record_one_line_is_read(tmp_path, monkeypatch, indent):
+    monkeypatch.setattr(facts, "parsed_sha256", lambda text: "all of it was read")
+    record = {"paths_data": {"paths": [{"sha256": "ff" * 32}]}, "sha256": "ab" * 32, "version": "1"}
+    conda(tmp_path, "zlib", "1", "0", "", json.dumps(record, indent=indent))
+    assert facts.conda_records(str(tmp_path / "conda-meta")) == {"zlib": ["1", "0", "ab" * 32]}

@@ -41,5 +41,6 @@ def test_compile_argv(target: commands.Target, how: dict, expected: list[str]) -
 def test_install_argv() -> None:
     argv = commands.install_argv("uv", "/v/bin/python", "/w.txt", ["/a", "/b c"])
     assert argv[:5] == ["uv", "pip", "install", "--python", "/v/bin/python"]
+    assert argv[argv.index("--link-mode") + 1] == "hardlink"
     assert {"--no-deps", "--no-index", "--offline", "--require-hashes", "--no-build"} <= set(argv)
     assert argv[-6:] == ["--requirements", "/w.txt", "--find-links", "/a", "--find-links", "/b c"]

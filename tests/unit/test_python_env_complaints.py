@@ -92,3 +92,21 @@ def test_explain_gives_one_sentence(output: str, kind: str, parts: list[str]) ->
 def test_refusals_of_the_system(number: int, part: str) -> None:
     fault = complaints.explain_os_error(OSError(number, os.strerror(number), "/f"), "/proc/x/e")
     assert part in fault.sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("at https://u:p@h/x now", "at https://***@h/x now"),
+        ("https://h/t/tk-1/c/x.conda", "https://h/t/***/c/x.conda"),
+        ("'https://h/a/t/tk-1'", "'https://h/a/t/***'"),
+        ("https://h/x?a=1&X-Amz-Signature=abc&b=2", "https://h/x?a=1&X-Amz-Signature=***&b=2"),
+        ("https://h/x?sig=a%2Fb", "https://h/x?sig=***"),
+        ("https://h/x?access_token=abc#sha256=1", "https://h/x?access_token=***#sha256=1"),
+        ("https://h/x?Signature=abc", "https://h/x?Signature=***"),
+        ("https://h/x?token=abc", "https://h/x?token=***"),
+        ("/home/t/wheels/x.whl?design=1", "/home/t/wheels/x.whl?design=1"),
+    ],
+)
+def test_no_secret_of_an_address_is_shown(text: str, shown: str) -> None:
+    assert complaints.redact(text) == shown

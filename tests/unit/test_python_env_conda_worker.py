@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import hashlib
+import os
+import sys
+
 import pytest
 from ansible_collections.muster.cluster.plugins.module_utils.python_env import (
     conda,
@@ -107,3 +112,50 @@ def test_a_python_that_is_missing_is_told(tmp_path):
         Fault, match="the Python /no/python cannot be run .*expected one of 3.10 or later; set python_env_tool_python"
     ):
         conda.Conda(str(tmp_path), "/no/python", {}, {}).fetch([], str(tmp_path / "store"))
+
+
+@pytest.mark.parametrize(
+    ("settings", "part"),
+    [
+        ({"channel_alias": "https://h/t/secret"}, "python_env_channel_alias"),
+        ({"channel_alias": "https://me:secret@h"}, "python_env_channel_alias"),
+        ({"mirrors": {"https://me:secret@h/c": ["https://m/c"]}}, "a name in python_env_mirrors"),
+    ],
+)
+def test_secrets_do_not_enter_a_lock_by_the_settings(tmp_path, settings, part):
+    with pytest.raises(Fault) as caught:
+        conda.Conda(str(tmp_path), "/usr/bin/python3", settings, {}).solve({"channels": ["c"], "conda": ["a"]}, {})
+    assert part in caught.value.sentence and "secret" not in caught.value.sentence and "~/.netrc" in caught.value.sentence
+
+
+def fetched(tmp_path, **item):
+    """Let the worker fetch one item offline."""
+    digest = hashlib.sha256(b"wheel").hexdigest()
+    wanted = {"sha256": digest, "file_name": "b.whl", "size": 5, **item}
+    request = {"settings": {}, "store": str(tmp_path / "store"), "items": [wanted], "offline": True}
+    return asyncio.run(conda_worker_fetching.fetch(request)), tmp_path / "store" / digest / "b.whl"
+
+
+def test_offline_nothing_comes_from_outside(tmp_path):
+    with pytest.raises(conda_worker_base.Trouble) as caught:
+        fetched(tmp_path, url="https://h/b.whl")
+    assert caught.value.facts["kind"] == "offline" and caught.value.facts["items"][0]["file_name"] == "b.whl"
+
+
+def test_a_local_file_is_fetched_offline_and_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(conda_worker_fetching, "sync", done.append)
+    rename = os.rename
+    monkeypatch.setattr(os, "rename", lambda old, new: done.append("rename") or rename(old, new))
+    (tmp_path / "b.whl").write_bytes(b"wheel")
+    told, stored = fetched(tmp_path, url=(tmp_path / "b.whl").as_uri())
+    assert told["fetched"] == 1 and stored.read_bytes() == b"wheel"
+    assert done[1:] == ["rename", str(stored.parent)] and "/.partial/" in done[0]
+
+
+def test_what_is_missing_offline_is_told(tmp_path, monkeypatch):
+    (tmp_path / "site" / "rattler").mkdir(parents=True)
+    trouble = {"kind": "offline", "items": [{"file_name": "b.whl"}]}
+    monkeypatch.setattr(conda.Conda, "_converse", staticmethod(lambda *_: {"trouble": trouble}))
+    with pytest.raises(Fault, match="found no b.whl on this host"):
+        conda.Conda(str(tmp_path), sys.executable, {}, {}).fetch([], str(tmp_path), offline=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import http.server
+import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,6 +27,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.asked.append((self.path, self.headers.get("Authorization", "")))
         if self.path.startswith("/gone"):
             return self.send_error(404)
+        if self.path.startswith("/to/"):
+            self.send_response(302)
+            self.send_header("Location", "http://" + self.path[4:])
+            self.end_headers()
+            return None
         if self.path.startswith("/busy") and len(self.asked) < 2:
             return self.send_error(503)
         self.send_response(200)
@@ -144,3 +150,23 @@ def test_a_local_file_is_used_where_it_lies_and_checked(tmp_path: Path) -> None:
     with pytest.raises(Fault, match="expected %s as in the lock" % wanted["sha256"][:16]):
         store.verify(str(tmp_path), [wanted])
     assert not kept.exists()
+
+
+def test_a_password_does_not_follow_to_another_host(tmp_path: Path, server: str) -> None:
+    other = server.replace("127.0.0.1", "localhost")
+    environ = {"UV_DEFAULT_INDEX": "http://me:word@%s/simple" % server, "HOME": str(tmp_path), "NO_PROXY": "*"}
+    fetching.Fetcher(str(tmp_path), environ).fetch([item("http://%s/to/%s/six" % (server, other))])
+    mine = "Basic " + base64.b64encode(b"me:word").decode()
+    assert Handler.asked == [("/to/%s/six" % other, mine), ("/six", "")]
+    del Handler.asked[:]
+    fetching.Fetcher(str(tmp_path / "more"), environ).fetch([item("http://%s/to/%s/six" % (server, server))])
+    assert Handler.asked == [("/to/%s/six" % server, mine), ("/six", mine)]
+
+
+def test_a_package_is_on_the_disk_before_it_has_its_name(tmp_path: Path, server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    fsync, replace = os.fsync, os.replace
+    monkeypatch.setattr(os, "fsync", lambda number: done.append("sync") or fsync(number))
+    monkeypatch.setattr(os, "replace", lambda old, new: done.append("rename") or replace(old, new))
+    fetching.Fetcher(str(tmp_path), {}).fetch([item("http://%s/six" % server)])
+    assert done == ["sync", "rename", "sync"]

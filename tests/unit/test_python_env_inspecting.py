@@ -131,6 +131,7 @@ def test_conda_packages_stand_in_condas_part():
     assert inspecting.really(made, stamp, found) == {
         "channels": ["https://c/forge"],
         "python": "3.11.7",
+        "variables": {},
         "conda": [
             {"name": "numpy", "version": "1", "build": "py_0"},
             {"name": "python", "version": "3.11.7", "build": "h1_cpython"},
@@ -139,3 +140,9 @@ def test_conda_packages_stand_in_condas_part():
         ],
         "wheels": [{"name": "six", "version": "2"}, {"name": "mine", "version": "0.1"}],
     }
+
+
+def test_variables_are_told_with_what_is_installed():
+    made = dict(lock(six="1.17"), variables={"OMP_NUM_THREADS": "4"})
+    assert inspecting.really(made, {}, NOTHING)["variables"] == {"OMP_NUM_THREADS": "4"}
+    assert 'OMP_NUM_THREADS: "4"' in locks.environment_yml(inspecting.really(made, {}, NOTHING), "exp")

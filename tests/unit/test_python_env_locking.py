@@ -41,3 +41,12 @@ def test_lock_names_its_holder_and_leaves_nothing(tmp_path: Path) -> None:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         os.close(handle)
     assert os.listdir(tmp_path) == []
+
+
+def test_held_is_only_what_a_living_process_holds(tmp_path: Path) -> None:
+    path = str(tmp_path / "env.lock")
+    assert not locking.held(path)
+    with locking.lock(path, 1):
+        assert locking.held(path)
+    Path(path).write_text("process 1 of a killed run")
+    assert not locking.held(path)

@@ -55,6 +55,15 @@ def test_a_lock_is_read_as_it_was_written() -> None:
         (lock(wheels=[wheel("six", "1", sha256="A" * 64)]), "with the sha256 'AAA"),
         (lock(wheels=[wheel("six", "1", url="ftp://h/six.whl")]), "the address 'ftp://h/six.whl'"),
         (lock(wheels=[wheel("six", "1", url="https://u:p@h/six.whl")]), "six of wheels with a password"),
+        (
+            lock(wheels=[wheel("six", "1", url="https://h/six.whl?X-Amz-Signature=u:p")]),
+            "six of wheels with a password or a token",
+        ),
+        (lock([conda("a", "1", url="https://h/t/u:p/c/a.conda")]), "a of conda with a password or a token"),
+        (lock([conda("a", "1", channel="https://h/t/u:p/c")]), "a of conda with a password or a token"),
+        (lock(channels=["https://u:p@h/c"]), "the channel https://***@h/c with a password or a token"),
+        (lock(channels=["https://h/t/u:p/c"]), "the channel https://h/t/***/c with"),
+        (lock(channels=[1]), "the channel 1"),
         (lock(wheels=[wheel("six", "1", file_name="../six.whl")]), "the file name '../six.whl'"),
         (lock(wheels=[wheel("Six", "1")]), "Six of wheels in another spelling"),
         (lock(wheels=[wheel("six", "1"), wheel("six", "2")]), "six of wheels twice"),
@@ -136,3 +145,19 @@ def test_variables_are_part_of_what_a_lock_gives() -> None:
     assert locks.environment_yml(told, "x").endswith('variables:\n  NCCL_DEBUG: "INFO"\n')
     with pytest.raises(Fault, match="the key variables with"):
         locks.check(dict(WHOLE, variables={"A": 1}))
+
+
+def test_an_index_by_first_letters_holds_no_token() -> None:
+    locks.check(lock(wheels=[wheel("torch", "2", url="https://h/packages/source/t/torch/torch-2-py3-none-any.whl")]))
+
+
+@pytest.mark.parametrize(
+    ("made", "expected"),
+    [
+        (None, {"lock_glibc": "", "lock_cuda": ""}),
+        (lock(), {"lock_glibc": "2.36", "lock_cuda": ""}),
+        (lock(glibc=None, cuda="12.8"), {"lock_glibc": "", "lock_cuda": "12.8"}),
+    ],
+)
+def test_what_a_lock_asks_of_hosts(made: Any, expected: dict) -> None:
+    assert locks.platform_of(made) == expected

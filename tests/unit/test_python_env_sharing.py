@@ -1,6 +1,7 @@
 """The head hands packages on: what a member lacks, and nothing else, reaches its store; what goes wrong is one sentence."""
 
 import hashlib
+import io
 import subprocess
 import sys
 
@@ -121,3 +122,36 @@ def test_a_connection_that_ends_in_the_middle_leaves_no_part(packages, tmp_path)
 def test_ssh_asks_nothing_and_knows_the_key():
     argv = sharing.ssh_argv({"name": "n2"}, "true")
     assert argv[-3:] == ["--", "n2", "true"] and "BatchMode=yes" in argv and "StrictHostKeyChecking=yes" in argv
+
+
+def test_a_damaged_package_is_wanted_again(tmp_path):
+    digest = hashlib.sha256(b"wheel").hexdigest()
+    stored = tmp_path / "store" / digest / "b.whl"
+    stored.parent.mkdir(parents=True)
+    stored.write_bytes(b"whale")
+    mine = tmp_path / "b.whl"
+    mine.write_bytes(b"whale")
+    item = {"sha256": digest, "file_name": "b.whl", "size": 5, "local": str(mine)}
+    assert receiver.wanted(str(tmp_path / "store"), [item]) == [0]
+    assert not stored.exists() and mine.exists()
+    mine.write_bytes(b"wheel")
+    assert receiver.wanted(str(tmp_path / "store"), [item]) == []
+    stored.write_bytes(b"wheel")
+    assert receiver.wanted(str(tmp_path / "store"), [dict(item, local=None)]) == []
+
+
+def test_the_store_may_lie_in_the_home_there(packages, tmp_path, monkeypatch):
+    cache, items = packages
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    sharing.Sharing(sharing.describe(cache, items), command=local).share([member("~/cache/packages")])
+    assert len(names(tmp_path / "home" / "cache" / "packages")) == 3
+
+
+def test_what_is_received_is_on_the_disk_before_it_has_its_name(tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setattr(receiver, "sync", done.append)
+    replace = receiver.os.replace
+    monkeypatch.setattr(receiver.os, "replace", lambda old, new: done.append("rename") or replace(old, new))
+    digest = hashlib.sha256(b"wheel").hexdigest()
+    receiver.receive(io.BytesIO(b"wheel"), str(tmp_path), {"sha256": digest, "file_name": "b.whl", "size": 5})
+    assert [str(word).rpartition(".part")[1] or word for word in done] == [".part", "rename", str(tmp_path / digest)]

@@ -29,6 +29,8 @@ HOSTS = {"subdir": "linux-64", "glibc": "2.36", "gpu": False}
         ({}, {"subdir": "linux-aarch64"}, "3.11.7", "found a lock for linux-64, expected one for linux-aarch64"),
         ({"cuda": "12.8"}, {}, "3.11.7", "found a lock for hosts with CUDA 12.8"),
         ({"cuda": "12.8"}, {"gpu": True}, "3.11.7", None),
+        ({"cuda": "12.8"}, {"gpu": True, "cuda": "13.0"}, "3.11.7", None),
+        ({"cuda": "12.8"}, {"gpu": True, "cuda": "12.4"}, "3.11.7", "found a lock for CUDA 12.8, expected one for 12.4"),
     ],
 )
 def test_which_lock_suits(lock: dict, hosts: dict, python: str, part: str | None) -> None:
@@ -145,3 +147,39 @@ def test_what_a_machine_tells(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("a")
     assert pythons.place(str(tmp_path / "a/e")) == pythons.place(str(tmp_path / "link/e"))
     assert pythons.gather(str(tmp_path), "3.99", "/nowhere")["python"] == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "build", "gpu", "backend", "part"),
+    [
+        ("pytorch", "cpu_generic_py311", True, "auto", "a build without CUDA, expected one with CUDA, since the hosts have"),
+        ("libtorch", "cpu_mkl_h1", True, "cu128", "a build without CUDA"),
+        ("pytorch", "cpu_generic_py311", False, "cu128", "since python_env_torch_backend is cu128"),
+        ("pytorch", "cuda128_py311", False, "cpu", "a build with CUDA, expected one without"),
+        ("pytorch", "cuda128_py311", False, "auto", "a build with CUDA, expected one without"),
+        ("pytorch", "cuda128_py311", True, "auto", None),
+        ("pytorch", "cuda128_py311", False, "cu128", None),
+        ("pytorch", "cpu_generic_py311", True, "cpu", None),
+        ("pytorch", "cpu_generic_py311", False, "auto", None),
+        ("libblas", "cpu_x", True, "auto", None),
+    ],
+)
+def test_condas_torch_is_judged_as_the_wheels_is(name: str, build: str, gpu: bool, backend: str, part: str | None) -> None:
+    records = [{"name": name, "version": "2.9.1", "build": build}]
+    if part is None:
+        solving.judge(records, {"gpu": gpu}, backend)
+        return
+    with pytest.raises(Fault) as caught:
+        solving.judge(records, {"gpu": gpu}, backend)
+    assert part in caught.value.sentence and "python_env_torch_backend" in caught.value.sentence
+
+
+def test_the_solver_judges_condas_choice(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    class Engine:
+        def solve(self, *_: Any) -> dict[str, Any]:
+            return {"channels": [], "conda": [{"name": "pytorch", "version": "2.9.1", "build": "cpu_x"}]}
+
+    monkeypatch.setattr(solving, "conda_engine", lambda params, environ: Engine())
+    params = {"specification": {"conda": ["pytorch"]}, "platform": {"gpu": True}, "torch_backend": "auto", "update": False}
+    with pytest.raises(Fault, match="a build without CUDA"):
+        solving.Solver({**params, "channel_priority": "strict"}, {}, str(tmp_path))._conda(None)

@@ -61,7 +61,32 @@ def test_an_old_environment_gives_way(where: versions.Place, monkeypatch: pytest
     (Path(where.prefix) / "pyvenv.cfg").write_text("home = /usr/bin\n" + versions.OLD_MARK + "\n")
     assert versions.kind(where) == "old"
     versions.switch(where, a)
-    assert versions.pointed(where) == a and os.listdir(where.home) == [A]
+    assert versions.pointed(where) == a and os.listdir(where.parent) in ([".versions", "e"], ["e", ".versions"])
+    # It goes when nobody uses it.
+    (aside,) = versions.unfinished(where)
+    assert os.path.basename(aside).startswith("old-") and os.path.exists(aside + "/pyvenv.cfg")
+
+
+def test_a_switch_that_was_killed_between_its_renames(where: versions.Place) -> None:
+    old = Path(where.version("old-77"))
+    old.mkdir(parents=True)
+    assert not versions.bring_back(where)  # it is none of an earlier Muster
+    (old / versions.OLD_STAMP).write_text("{}")
+    assert versions.bring_back(where) and versions.kind(where) == "old"
+    assert not versions.bring_back(where) and versions.unfinished(where) == []
+
+
+def test_what_others_put_there_stays(where: versions.Place) -> None:
+    a = make(where, A)
+    versions.switch(where, a)
+    beside, among = Path(where.parent) / ("e.new-%d" % os.getpid()), Path(where.home) / "mydata"
+    for folder in (beside, among):
+        folder.mkdir()
+        (folder / "data").write_text("")
+    assert versions.unfinished(where) == []
+    versions.switch(where, make(where, B))
+    versions.remove_all(where)
+    assert (beside / "data").exists() and os.listdir(where.home) == ["mydata"] and not os.path.lexists(where.prefix)
 
 
 def test_kinds_of_what_lies_there(where: versions.Place) -> None:
@@ -83,8 +108,8 @@ def test_unfinished_is_what_has_no_stamp(where: versions.Place) -> None:
     make(where, A)
     Path(where.version(B)).mkdir()
     Path(where.version("work-7")).mkdir()
-    for name in ("e.new-77", "e.new-notes"):
-        os.symlink("x", os.path.join(where.parent, name))
+    for name, target in (("e.new-77", ".versions/e/x"), ("e.new-78", "x"), ("e.new-notes", ".versions/e/x")):
+        os.symlink(target, os.path.join(where.parent, name))
     left = [os.path.basename(path) for path in versions.unfinished(where)]
     assert left == [B, "work-7", "e.new-77"]
 

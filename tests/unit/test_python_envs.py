@@ -65,6 +65,8 @@ def test_hosts_that_are_as_wanted_need_nothing():
         ({"n3": NONE}, {}, False, ["n3"]),
         ({"n2": {"lock_id": "bbbbbbbbbbbb"}}, {}, False, ["n2"]),
         ({"n2": {"asked": "older"}}, {}, False, ["n2"]),
+        # a run was killed after it had switched
+        ({"n2": {"left": ["conda does not know it"]}}, {}, False, ["n2"]),
         # the head itself has to be made: the others follow, since its lock is not known yet
         ({"n1": NONE}, {}, True, ["n1", "n2", "n3"]),
         ({"n1": {"asked": "older"}}, {}, True, ["n1", "n2", "n3"]),
@@ -339,3 +341,39 @@ def test_the_filters(tmp_path):
         [{"name": "n1", "fingerprint": "a"}, {"name": "n2", "fingerprint": "b"}]
     )
     assert len(told) == 1 and told[0].startswith("the environment of n2 differs from that of n1")
+
+
+@pytest.mark.parametrize(
+    ("changes", "solve"),
+    [
+        ({"n1": {"lock_glibc": "2.36"}, "n3": NONE}, False),
+        ({"n1": {"lock_glibc": "2.36"}, "n3": dict(NONE, glibc="2.28")}, True),
+        ({"n1": {"lock_glibc": "2.9"}, "n3": dict(NONE, glibc="2.28")}, False),
+        ({"n3": dict(NONE, glibc="2.28")}, False),  # the look does not tell
+    ],
+)
+def test_a_host_with_an_older_c_library_joins(changes, solve):
+    plan = decide(looks(**changes))
+    assert (plan["solve"], plan["install"]) == (solve, ["n1", "n2", "n3"] if solve else ["n3"])
+
+
+def test_a_host_with_an_older_driver_joins():
+    found = {"n1": dict(GPU, lock_cuda="12.8"), "n2": GPU, "n3": dict(NONE, gpu=True, cuda="12.4")}
+    plan = decide(looks(kind="gpu", **found))
+    assert (plan["faults"], plan["solve"], plan["install"], plan["platform"]["cuda"]) == ([], True, ["n1", "n2", "n3"], "12.4")
+    assert decide(looks(kind="gpu", **dict(found, n3=dict(NONE, **GPU))))["install"] == ["n3"]
+
+
+def test_without_the_head_an_old_host_is_not_given_what_the_others_have():
+    found = looks(names=("n2", "n3"), n2={"lock_glibc": "2.36"}, n3=dict(NONE, glibc="2.28"))
+    assert decide(found)["faults"][0].startswith("found n1 left out of this run")
+
+
+@pytest.mark.parametrize(
+    ("second", "backend", "cuda"), [(GPU, "auto", "12.8"), (GPU, "cpu", ""), ({}, "auto", ""), ({}, "cu128", "")]
+)
+def test_the_driver_counts_where_all_have_one_and_it_is_used(second, backend, cuda):
+    hosts = python_platform.Hosts({"n1": dict(FACTS, **GPU), "n2": dict(FACTS, **second)}, "n1")
+    assert python_platform.common(hosts, "n1", backend)["cuda"] == cuda
+    plan = decide(looks(n1=GPU, n2=second, n3=second), settings=dict(SETTINGS, torch_backend=backend))
+    assert plan["platform"]["cuda"] == cuda

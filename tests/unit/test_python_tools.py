@@ -1,5 +1,6 @@
 """The tools for nodes: their name, how they are built, and how a node takes them."""
 
+import fcntl
 import gzip
 import hashlib
 import io
@@ -131,14 +132,16 @@ def receive(folder, data, sha256):
 
 def test_a_node_takes_them_once_and_everybody_may_read_them(tmp_path, archive):
     folder = tmp_path / "state" / "tools"
-    (folder / "ba9876543210").mkdir(parents=True)  # of another release
-    (folder / "kept").mkdir()
+    for name in ("ba9876543210", "aa9876543210", "kept"):
+        (folder / name).mkdir(parents=True)
+    for name in ("ba9876543210", "kept"):  # the first of another release, long ago
+        os.utime(folder / name, (1000, 1000))
     before = os.umask(0o077)
     try:
         assert receive(folder, *archive) == {"received": True}
     finally:
         os.umask(before)
-    assert sorted(os.listdir(folder)) == [NAME, "kept"]
+    assert sorted(os.listdir(folder)) == [NAME, "aa9876543210", "kept"]
     assert (folder / NAME / "done").read_text() == archive[1] + "\n"
     assert os.stat(folder / NAME / "uv").st_mode & 0o777 == 0o755
     assert os.stat(folder / NAME / "site" / "thing").st_mode & 0o777 == 0o755
@@ -171,3 +174,12 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path, archive):
     (tmp_path / "file").write_text("")
     answer = receive(tmp_path / "file" / "tools", *archive)
     assert answer["refused"].startswith("writing the tools failed on {}".format(tmp_path))
+
+
+def test_another_run_is_not_waited_for_without_end(tmp_path, uv, monkeypatch):
+    monkeypatch.setattr(python_tools, "PATIENCE", 0.3)
+    (tmp_path / "cache").mkdir()
+    with open(tmp_path / "cache" / "lock", "w", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(Refusal, match="cache/lock held by another run for 0.3 s, expected it free"):
+            python_tools.build("x86_64", str(tmp_path / "cache"), str(uv), environ={})

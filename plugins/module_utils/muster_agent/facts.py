@@ -151,7 +151,7 @@ def conda_records(folder):
                 text = stream.read()
         except OSError:
             continue
-        match = re.search(rb'^  "sha256": "([0-9a-f]{64})"', text, re.MULTILINE)
+        match = re.search(rb'^ {1,2}"sha256": "([0-9a-f]{64})"', text, re.MULTILINE)
         found[parts[0]] = parts[1:] + [match.group(1).decode() if match else parsed_sha256(text)]
     return found
 

@@ -7,12 +7,14 @@ import os
 import re
 import shutil
 import tarfile
+import time
 import zlib
 
 from ..muster_agent.errors import Refusal
 from ..muster_agent.shipping import unpack
 
 DONE = "done"
+KEEP_SECONDS = 2 * 86400  # runs of another release may be at work with theirs
 NAME = re.compile(r"[0-9a-f]{12}\Z")
 UNFINISHED = re.compile(r"\.[0-9a-f]{12}\.(\d+)\Z")
 
@@ -37,7 +39,7 @@ class Hashing:
 
 
 def receive(folder, name, sha256, stream):
-    """Unpack the tools to ``<folder>/<name>``, and remove those of other releases.
+    """Unpack the tools to ``<folder>/<name>``, and remove those of other releases that are older than two days.
 
     Args:
         folder: of all tools on this host; it is made.
@@ -76,8 +78,13 @@ def receive(folder, name, sha256, stream):
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
     for other in os.listdir(folder):
-        if NAME.match(other) and other != name:
-            shutil.rmtree(os.path.join(folder, other), ignore_errors=True)
+        path = os.path.join(folder, other)
+        try:
+            old = time.time() - os.stat(path).st_mtime > KEEP_SECONDS
+        except OSError:
+            continue  # another run was as quick
+        if NAME.match(other) and other != name and old:
+            shutil.rmtree(path, ignore_errors=True)
     return {"received": True}
 
 

@@ -69,6 +69,8 @@ def install_argv(uv: str, python: str, requirements: str, folders: Sequence[str]
         folders: the folders.
     """
     how = ["--no-deps", "--no-index", "--offline", "--require-hashes", "--no-build", "--break-system-packages"]
+    # Named here, so that neither the user's environment nor a uv.toml counts: uv's cache goes right after.
+    how += ["--link-mode", "hardlink"]
     argv = [uv, "pip", "install", "--python", python, *how, "--requirements", requirements]
     for folder in folders:
         argv += ["--find-links", folder]

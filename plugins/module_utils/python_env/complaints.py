@@ -10,6 +10,19 @@ import re
 
 from ..muster_agent import facts
 
+SECRETS = (
+    (re.compile(r"(?<=://)[^/@\s`'\"]+@"), "***@"),
+    (re.compile(r"(https?://[^\s`'\"?#]*?/t/)[^/\s`'\"?#]+"), r"\1***"),
+    (
+        re.compile(
+            r"([?&](?:X-(?:Amz|Goog)-(?:Signature|Credential|Security-Token)|sig|signature|token|access_token|api_key|password)=)"
+            r"[^&#\s`'\"]+",
+            re.IGNORECASE,
+        ),
+        r"\1***",
+    ),
+)
+
 
 class Fault(Exception):
     """What ends the module: one sentence for people, and what uv printed, if it came to that.
@@ -28,8 +41,10 @@ class Fault(Exception):
 
 
 def redact(text: str) -> str:
-    """Hide user names and passwords in URLs."""
-    return re.sub(r"(?<=://)[^/@\s`'\"]+@", "***@", text)
+    """Hide user names, passwords and tokens in URLs, be they in the path, as conda's are, or in a query that is signed."""
+    for secret, shown in SECRETS:
+        text = secret.sub(shown, text)
+    return text
 
 
 def clash(output: str) -> str:

@@ -33,6 +33,7 @@ from typing import Any, Callable, Mapping, Sequence
 from ..muster_agent import procs
 from . import advice, conda_worker, conda_worker_base, conda_worker_fetching
 from .complaints import Fault, redact
+from .store import not_here
 
 # Makes a package of what it reads, module by module, and calls the last one.
 BOOT = """\
@@ -100,6 +101,10 @@ class Conda:
         settings = {key: wish[key] for key in ("mirrors", "channel_alias") if wish.get(key)}
         channels = [str(name) for name in spec.get("channels") or []]
         advice.refuse_credentials(channels)
+        effective = dict(self.settings, **settings)
+        refuse_secret("python_env_channel_alias", effective.get("channel_alias") or "")
+        for name in effective.get("mirrors") or {}:
+            refuse_secret("a name in python_env_mirrors", str(name))
         request = {
             "channels": channels,
             "conda": list(spec.get("conda") or []),
@@ -109,7 +114,13 @@ class Conda:
         }
         return self._ask("solve", request, progress, settings)
 
-    def fetch(self, items: Sequence[Mapping[str, Any]], store: str, progress: Callable[[str], None] = _silent) -> dict[str, Any]:
+    def fetch(
+        self,
+        items: Sequence[Mapping[str, Any]],
+        store: str,
+        progress: Callable[[str], None] = _silent,
+        offline: bool = False,
+    ) -> dict[str, Any]:
         """Bring archives and wheels into the store, eight at a time. What is there is checked, and fetched anew if damaged.
 
         Args:
@@ -117,6 +128,7 @@ class Conda:
                 wheel of a lock will do.
             store: the folder; an item becomes `<store>/<sha256>/<file name>`, by a rename, after its sha256 was checked.
             progress: is given a line for people at a time.
+            offline: whether nothing may come from outside: what is neither in the store nor at a `file:` address is a fault.
 
         Returns:
             {"fetched": how many, "bytes": how much of it, "present": how many were there}.
@@ -125,7 +137,7 @@ class Conda:
             Fault: of kind "network", "tampered" or "fault". The store then holds whole, checked files alone.
         """
         wanted = [{key: item.get(key) for key in ("url", "sha256", "size", "file_name")} for item in items]
-        return self._ask("fetch", {"items": wanted, "store": store}, progress)
+        return self._ask("fetch", {"items": wanted, "store": store, "offline": offline}, progress)
 
     def install(
         self,
@@ -189,6 +201,8 @@ class Conda:
         if "result" in answer:
             return answer["result"]
         trouble = answer.get("trouble") or {"kind": "crash", "text": words.strip(), "code": worker.returncode}
+        if trouble["kind"] == "offline":
+            raise not_here(trouble["items"])
         raise advice.fault(op, trouble, request, settings, self.python)
 
     @staticmethod
@@ -210,6 +224,20 @@ class Conda:
                 return word
         worker.wait()
         return {}
+
+
+def refuse_secret(what: str, address: str) -> None:
+    """Raise Fault where an address that every lock would name holds a password or a token.
+
+    Args:
+        what: where it stands, for people.
+        address: the channel alias, or the name of a channel.
+    """
+    if redact(address) != address:
+        raise Fault(
+            "found a password or a token in %s (%s), expected none, since it would stand in every lock; put it into ~/.netrc of "
+            "the cluster's user on the head, or into rattler's auth file" % (what, redact(address))
+        )
 
 
 def worker_sources() -> list[tuple[str, str]]:

@@ -119,13 +119,15 @@ async def fetch(request):
 
     there = await asyncio.gather(*map(is_there, items))
     missing = [item for item, found in zip(items, there) if not found]
+    outside = [item for item in missing if not item["url"].startswith("file:")]
+    if request.get("offline") and outside:
+        raise Trouble("offline", "", items=outside)
     total = sum(item.get("size") or 0 for item in missing)
     meter = Meter(len(missing), total)
     if missing:
         say({"progress": "fetching %d packages, %s MB" % (len(missing), mega(total))})
         urls = [item["url"] for item in missing]
-        remote = any(not url.startswith("file:") for url in urls)
-        client = make_client(settings, urls, None) if remote else None
+        client = make_client(settings, urls, None) if outside else None
         timeout = int(settings.get("timeout") or 60)
 
         async def one(item):
@@ -165,7 +167,10 @@ async def fetch_one(item, store, partial, client, timeout, meter):
                 file.flush()
                 os.fchmod(file.fileno(), 0o644)
                 os.makedirs(os.path.dirname(path), exist_ok=True)
+                # On the disk before it has its name, so that a power cut leaves no half file; in a thread, since it takes long.
+                await asyncio.get_running_loop().run_in_executor(None, sync, file.name)
                 os.rename(file.name, path)
+                sync(os.path.dirname(path))
                 return
         except Trouble as trouble:
             if trouble.facts["kind"] != "broken" or attempt + 1 == TRIES:
@@ -175,6 +180,15 @@ async def fetch_one(item, store, partial, client, timeout, meter):
         finally:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(file.name)
+
+
+def sync(path):
+    """Have a file's or a folder's content on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def copy_local(item, sink):

@@ -8,18 +8,20 @@ import contextlib
 import glob
 import os
 import shutil
+import time
 from typing import Any, Iterator, Mapping, NamedTuple
 
 from ..muster_agent import facts
-from . import locks, pythons, registering, versions
+from . import locks, occupants, pythons, registering, versions
 from .complaints import Fault, explain_os_error
 from .drift import NOTHING, Found, drift
-from .locking import Locked, lock
+from .locking import Locked, held, lock
 from .machine import look, read_text
 from .progress import Progress
 from .progress import path as progress_path
 
 # How the kinds of what lies at a prefix are called where nothing more is known.
+SILENT_SECONDS = 600.0  # after so long without a word, nobody works any more
 STATES = {"none": "none", "old": "old", "foreign": "foreign"}
 
 
@@ -78,6 +80,9 @@ class Environment:
             result["packages"] = {}
         return dict(
             result,
+            **locks.platform_of(status.lock),
+            left=self._left(status),
+            cache_dir=self.cache,
             facts=pythons.gather(self.where.prefix, self.params["python"], search),
             tools=sorted(
                 os.path.basename(os.path.dirname(path)) for path in glob.glob(os.path.join(glob.escape(tools), "*", "done"))
@@ -98,7 +103,11 @@ class Environment:
         locks.check(wanted)
         status = self._not_foreign(self._status())
         if self._is_current(status, wanted):
-            self._tidy(check)
+            if not check:
+                self._tidy(status)
+                if locks.platform_of(wanted) != locks.platform_of(status.lock):
+                    # The same packages, solved for older hosts than before.
+                    self._guard(lambda: versions.write_whole(versions.lock_path(status.path), locks.text(wanted)))
             return self._done(status, status, False)
         if check:
             return self._predicted(status, wanted)
@@ -137,9 +146,20 @@ class Environment:
         if not check:
             with self._hold(self.params["lock_timeout"]):
                 self._not_foreign(self._status())
+                self._refuse_used()
                 self._guard(lambda: versions.remove_all(self.where))
                 self._register(False)
         return self._done(status, nothing, True)
+
+    def _refuse_used(self) -> None:
+        """Take nothing away from under a process."""
+        there = [*versions.ours(self.where), *versions.unfinished(self.where), self.where.prefix]
+        who = occupants.told(self.where, there)
+        if who:
+            raise Fault(
+                "found %s in use by %s, expected nobody; stop it (a job that was cut off: remove it), then run again"
+                % (self.where.prefix, who)
+            )
 
     # -- what is there
 
@@ -227,6 +247,7 @@ class Environment:
         return dict(
             told,
             current=not changed,
+            built=False,
             added=[line for line in new if line not in old],
             removed=[line for line in old if line not in new],
             fetched={"packages": 0, "bytes": 0},
@@ -259,7 +280,7 @@ class Environment:
 
         lock_id, asked = locks.lock_id(wanted), self._asked(wanted)
         fetched = {"packages": 0, "bytes": 0}
-        ready = None
+        ready, made = None, False
         for version in versions.found(self.where):
             if version.lock_id == lock_id and self._status_of(version.path).state == "whole":
                 ready = version.path
@@ -279,6 +300,10 @@ class Environment:
                     versions.remove(ready)
                     raise
                 fetched = installer.fetched
+                made = True
+        if not self.params["switch"] and versions.pointed(self.where) != ready:
+            told = self._done(status, self._status_of(ready), made, self._reasons(status, lock_id))
+            return dict(told, fetched=fetched, current=False, built=True)
         switched = versions.pointed(self.where) != ready
         if switched:
             self._guard(lambda: versions.switch(self.where, ready))
@@ -301,25 +326,45 @@ class Environment:
         self._recover()
         current = versions.pointed(self.where)
         old = versions.outdated(versions.found(self.where), current, self.params["keep"])
-        used = versions.in_use(old) if old else set()
+        used = occupants.used(self.where, old)
         for path in old:
             if path not in used:
                 versions.remove(path)
 
-    def _tidy(self, check: bool) -> None:
-        """Where nothing has to change: remove what a killed run left, if one did and if nobody is at work."""
-        if not check and (os.path.exists(self.where.lock) or versions.unfinished(self.where)):
-            with contextlib.suppress(Fault), self._hold(0):
-                self._recover()
+    def _left(self, status: Status) -> list[str]:
+        """What killed runs left undone here, in words, where nobody is at work."""
+        if held(self.where.lock):
+            return []
+        left = ["%s is not finished" % path for path in self._abandoned()]
+        dead = [path for path in (self.where.lock,) if os.path.exists(path)]
+        with contextlib.suppress(OSError):
+            # A solve or a run that shares packages tells there as well, and holds no lock.
+            dead += [self.say.file] if dead or time.time() - os.stat(self.say.file).st_mtime > SILENT_SECONDS else []
+        left += ["%s is of a run that was killed" % path for path in dead if os.path.exists(path)]
+        if status.lock and status.lock["conda"] and not registering.is_registered(self.where.prefix):
+            path = facts.existing(os.path.dirname(registering.own_list()))
+            left += ["conda does not know it"] if os.access(path, os.W_OK) else []
+        return left
+
+    def _tidy(self, status: Status) -> None:
+        """Where nothing has to change: do what a killed run left undone, if nobody is at work."""
+        if not self._left(status):
+            return
+        with contextlib.suppress(Fault), self._hold(0), self.say.telling():
+            self._recover()
+        self._register(bool(status.lock and status.lock["conda"]))
+
+    def _abandoned(self) -> list[str]:
+        """What killed runs left, and nobody needs."""
+        left = [path for path in versions.unfinished(self.where) if path != versions.pointed(self.where)]
+        used = occupants.used(self.where, left)
+        return [path for path in left if path not in used]
 
     def _recover(self) -> None:
-        """Under the flock: remove what killed runs left."""
-        current = versions.pointed(self.where)
-        left = [path for path in versions.unfinished(self.where) if path != current]
-        used = versions.in_use(path for path in left if os.path.isdir(path)) if left else set()
-        for path in left:
-            if path not in used:
-                versions.remove(path)
+        """Under the flock: put right what killed runs left."""
+        self._guard(lambda: versions.bring_back(self.where))
+        for path in self._abandoned():
+            versions.remove(path)
 
     @contextlib.contextmanager
     def _hold(self, timeout: float) -> Iterator[None]:

@@ -19,7 +19,7 @@ from typing import Any, Callable, Mapping, Sequence
 from urllib.parse import unquote, urlsplit
 
 from .complaints import Fault, redact
-from .store import CHUNK, folder, stored, tampered
+from .store import CHUNK, folder, keep, stored, tampered
 
 AT_ONCE, TRIES, PACE_SECONDS = 8, 3, 5.0
 
@@ -57,8 +57,9 @@ class Fetcher:
         if not careful:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        handlers = [urllib.request.ProxyHandler(proxies), urllib.request.HTTPSHandler(context=context)]
-        return urllib.request.build_opener(*handlers)
+        return urllib.request.build_opener(
+            urllib.request.ProxyHandler(proxies), urllib.request.HTTPSHandler(context=context), Redirected(self.passwords)
+        )
 
     def fetch(self, items: Sequence[Mapping[str, Any]]) -> dict[str, int]:
         """Bring packages into the store: each is written under another name, checked and renamed.
@@ -97,7 +98,7 @@ class Fetcher:
         part = "%s.part-%d" % (path, os.getpid())
         try:
             self._download(item["url"], part, item["sha256"], item)
-            os.replace(part, path)
+            keep(part, path)
         finally:
             with contextlib.suppress(OSError):
                 os.unlink(part)
@@ -152,9 +153,7 @@ class Fetcher:
     def _read(self, url: str, path: str) -> str:
         request = urllib.request.Request(url, headers={"User-Agent": "muster", "Accept-Encoding": "identity"})
         host = urlsplit(url).hostname or ""
-        login = self.passwords.get(urlsplit(url).netloc) or self.passwords.get(host)
-        if login:
-            request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
+        sign(request, self.passwords)
         trusted = (self.environ.get("UV_INSECURE_HOST") or "").split()
         opener = self.careless if host in trusted or urlsplit(url).netloc in trusted else self.opener
         digest = hashlib.sha256()
@@ -171,6 +170,32 @@ class Fetcher:
         if length and int(length) != size:
             raise OSError("the connection ended after %d of %s bytes" % (size, length))
         return digest.hexdigest()
+
+
+class Redirected(urllib.request.HTTPRedirectHandler):
+    """Follows a redirect with the password of the host that it leads to, if there is one, and with no other.
+
+    Args:
+        passwords: from the function of that name.
+    """
+
+    def __init__(self, passwords: Mapping[str, str]) -> None:
+        self.passwords = passwords
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """The request to the new address; none goes from https to http with a password."""
+        made = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if made and (req.type != "https" or made.type == "https"):
+            sign(made, self.passwords)
+        return made
+
+
+def sign(request: urllib.request.Request, known: Mapping[str, str]) -> None:
+    """Add the password of a request's host, if one is known; it goes nowhere else, whereto the host may redirect."""
+    parts = urlsplit(request.full_url)
+    login = known.get(parts.netloc) or known.get(parts.hostname or "")
+    if login:
+        request.add_unredirected_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
 
 
 def passwords(environ: Mapping[str, str]) -> dict[str, str]:

@@ -91,6 +91,7 @@ def really(lock: Mapping[str, Any], stamp: Mapping[str, Any], found: Found) -> d
     return {
         "channels": lock["channels"],
         "python": found.python_version or lock["python"],
+        "variables": dict(lock.get("variables") or {}),
         "conda": [{"name": name, "version": version, "build": build} for name, version, build in conda],
         "wheels": [
             {"name": name, "version": version}

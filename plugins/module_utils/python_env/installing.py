@@ -7,14 +7,16 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import subprocess
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Callable, Mapping
 
 from ..muster_agent import facts
 from . import locks, store, versions
 from .commands import install_argv, venv_argv
-from .complaints import Fault
+from .complaints import Fault, explain_os_error
 from .drift import Found
 from .fetching import Fetcher
 from .locking import whoami
@@ -26,6 +28,7 @@ from .uv import Uv, run
 from .wish import read_settings
 
 MEGABYTE = 1_000_000
+TORCH_SECONDS = 300.0
 LOAD_TORCH = """
 import ctypes, glob, sys
 library, = glob.glob(glob.escape(sys.argv[1]) + "/lib/python3*/site-packages/torch/lib/libtorch_python.so")
@@ -67,7 +70,7 @@ class Installer:
         Raises:
             Fault: when it cannot be made; what is there then has no stamp.
         """
-        uv = Uv(self.params, self.inner, self.settings, self.space, self.say) if self._needs_uv(lock) else None
+        uv = self._uv() if self._needs_uv(lock) else None
         if uv and not lock["conda"] and uv.base.version != lock["python"]:
             raise Fault(
                 "found Python %s (%s) on this host, expected %s as in the lock; give all hosts the same Python, or name one by "
@@ -97,6 +100,14 @@ class Installer:
         versions.write_whole(yml, locks.environment_yml(lock, name))
         return found
 
+    def _uv(self) -> Uv:
+        """uv with a cache of its own, which goes with the workspace.
+
+        So it unpacks every wheel anew and checks its sha256, and no file of the version is one of a cache that others share.
+        """
+        environment = dict(self.settings.environment, UV_CACHE_DIR=os.path.join(self.space, "uv"))
+        return Uv(self.params, self.inner, self.settings._replace(environment=environment), self.space, self.say)
+
     @staticmethod
     def _needs_uv(lock: Mapping[str, Any]) -> bool:
         return bool(lock["wheels"]) or not lock["conda"]
@@ -116,7 +127,12 @@ class Installer:
                 )
 
     def fetch(self, lock: Mapping[str, Any]) -> None:
-        """Bring what this host lacks, and check what it has; uv checks the wheels itself when it unpacks them."""
+        """Bring what this host lacks, and check what its store has: a damaged package is removed and counts as missing.
+
+        Raises:
+            Fault: when a package cannot be had.
+        """
+        self._drop_damaged(lock)
         outside = store.missing(self.cache, [*lock["conda"], *lock["wheels"]])
         gone = [item for item in outside if item["url"].startswith("file:")]
         if self.params["offline"] and outside:
@@ -131,7 +147,9 @@ class Installer:
             self.say("fetching %d packages, %.0f MB" % (len(outside), total / MEGABYTE))
         if lock["conda"]:
             # Those that are there are checked by it, and local archives come into the store, which it installs from.
-            answer = conda_engine(self.params, self.inner).fetch(lock["conda"], store.folder(self.cache), self.say)
+            answer = conda_engine(self.params, self.inner).fetch(
+                lock["conda"], store.folder(self.cache), self.say, offline=self.params["offline"]
+            )
             remote = [item for item in outside if item in lock["conda"]]
             self.fetched = {"packages": len(remote), "bytes": int(answer.get("bytes") or 0) if remote else 0}
         wheels = [item for item in outside if item not in lock["conda"]]
@@ -139,6 +157,21 @@ class Installer:
             environ = {**self.inner, **self.settings.environment}
             fetched = Fetcher(self.cache, environ, self.say).fetch(wheels)
             self.fetched = {key: self.fetched[key] + fetched[key] for key in fetched}
+
+    def _drop_damaged(self, lock: Mapping[str, Any]) -> None:
+        """Remove from the store what is not the package of the lock."""
+
+        def check(item: Mapping[str, Any]) -> None:
+            path = store.stored(self.cache, item)
+            with contextlib.suppress(FileNotFoundError):
+                if store.sha256(path) != item["sha256"]:
+                    os.unlink(path)
+
+        try:
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(check, [*lock["conda"], *lock["wheels"]]))
+        except OSError as error:
+            raise explain_os_error(error, self.cache) from None
 
     def _install_wheels(self, uv: Uv, lock: Mapping[str, Any], version: str) -> None:
         """uv unpacks the wheels where they lie, links them into the version, and checks the sha256 of each."""
@@ -179,12 +212,22 @@ class Installer:
         Where another host has imported the same packages, to the byte, it is all that can still differ: glibc, the driver.
         """
         self.say("loading torch's libraries")
-        return run([os.path.join(version, "bin", "python"), "-I", "-S", "-c", LOAD_TORCH, version], self.inner)[0] == 0
+        return self._try_torch(version, ["-I", "-S", "-c", LOAD_TORCH, version])[0] == 0
+
+    def _try_torch(self, version: str, arguments: list[str]) -> tuple[int, str]:
+        """Run a version's Python, within bounds."""
+        try:
+            return run([os.path.join(version, "bin", "python"), *arguments], self.inner, TORCH_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise Fault(
+                "found torch still being imported after %.0f s, expected an end; look whether the GPU's driver or the disk of "
+                "this host hangs, then run again" % TORCH_SECONDS
+            ) from None
 
     def _import_torch(self, version: str, found: Found) -> None:
         """torch imports here; this also compiles what it imports, so that the first launch need not."""
         self.say("importing torch")
-        code, output = run([os.path.join(version, "bin", "python"), "-I", "-c", "import torch"], self.inner)
+        code, output = self._try_torch(version, ["-I", "-c", "import torch"])
         if code:
             raise Fault(
                 "torch %s does not import on this host (%s): choose a build that suits its system"

@@ -64,6 +64,21 @@ def lock(path: str, timeout: float, wait: Callable[[str], None] = lambda holder:
         os.close(handle)
 
 
+def held(path: str) -> bool:
+    """Whether a living process holds the lock: a file without that was left by a killed run."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return False
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+
+
 def whoami() -> str:
     """This process in words: `process 123 of alice since 15:04:05`."""
     try:

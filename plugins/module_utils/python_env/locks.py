@@ -59,6 +59,11 @@ def check(lock: Any) -> None:
         value = lock.get(key)
         if not isinstance(value, kind) and not (optional and value is None):
             raise _bad("the key %s with %r" % (key, value))
+    for channel in lock["channels"]:
+        if not isinstance(channel, str):
+            raise _bad("the channel %r" % (channel,))
+        if redact(channel) != channel:
+            raise _bad("the channel %s with a password or a token" % redact(channel))
     variables = lock.get("variables", {})
     if not isinstance(variables, dict) or not all(isinstance(value, str) for value in variables.values()):
         raise _bad("the key variables with %r" % (variables,))
@@ -80,13 +85,19 @@ def _check_part(part: list[Any], keys: tuple[str, ...], title: str, spelling: An
             raise _bad("%s of %s with the sha256 %r" % (name, title, entry["sha256"]))
         if not entry["url"].startswith(SCHEMES):
             raise _bad("%s of %s with the address %r" % (name, title, redact(entry["url"])))
-        if redact(entry["url"]) != entry["url"]:
-            raise _bad("%s of %s with a password in its address" % (name, title))
+        if _secret(entry["url"], name) or _secret(str(entry.get("channel") or ""), name):
+            raise _bad("%s of %s with a password or a token in its address" % (name, title))
         if "/" in entry["file_name"] or entry["file_name"].startswith("."):
             raise _bad("%s of %s with the file name %r" % (name, title, entry["file_name"]))
         if spelling(name) != name or name in seen:
             raise _bad("%s of %s %s" % (name, title, "twice" if name in seen else "in another spelling"))
         seen.add(name)
+
+
+def _secret(url: str, name: str) -> bool:
+    """Whether an address holds a secret; in `/t/torch/` of an index by first letters, the name is none."""
+    plain = re.sub(r"/t/([^/]+)/", lambda found: "/" if facts.canonical(found[1]) == facts.canonical(name) else found[0], url)
+    return redact(plain) != plain
 
 
 def _bad(found: str) -> Fault:
@@ -117,6 +128,11 @@ def lock_id(lock: Mapping[str, Any]) -> str:
     """12 hex digits, equal for locks that give the same environment; the name of its folder on every node."""
     canonical = json.dumps(identity(lock), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def platform_of(lock: Mapping[str, Any] | None) -> dict[str, str]:
+    """The least that hosts must have for a lock, as the look tells it; empty texts where it asks for nothing."""
+    return {"lock_" + key: str((lock or {}).get(key) or "") for key in ("glibc", "cuda")}
 
 
 def packages(lock: Mapping[str, Any]) -> dict[str, str]:

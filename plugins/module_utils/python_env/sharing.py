@@ -81,6 +81,7 @@ class Sharing:
     ) -> None:
         self.items, self.say, self.command = items, say, command
         self.sent: dict[str, int] = {}
+        self.looked: dict[str, int] = {}
         # Imported so that Ansible takes it along; read as text, since a module of Ansible's runs from a zip.
         name = receiver.__name__.rpartition(".")[2] + ".py"
         self.receiver = (pkgutil.get_data(str(__package__), name) or b"").decode()
@@ -124,8 +125,8 @@ class Sharing:
             )
         except OSError as error:
             raise Fault("found no ssh on the head (%s), expected it; install the OpenSSH client there" % error.strerror) from None
-        self.sent[name] = 0
-        watch = Watch(process, lambda: self.sent[name])
+        self.sent[name] = self.looked[name] = 0
+        watch = Watch(process, lambda: self.sent[name] + self.looked[name])
         said: list[bytes] = []
         reader = threading.Thread(target=lambda: said.append(process.stderr.read() if process.stderr else b""), daemon=True)
         reader.start()
@@ -158,7 +159,14 @@ class Sharing:
         items = [{key: item[key] for key in ("sha256", "file_name", "size", "local")} for item in self.items]
         stdin.write(json.dumps({"store": member["store"], "items": items}).encode() + b"\n")
         stdin.flush()
-        for number in json.loads(stdout.readline().decode()):
+        line = stdout.readline()
+        while line == b"\n":  # it has looked for one more
+            self.looked[member["name"]] += 1
+            line = stdout.readline()
+        numbers = json.loads(line.decode())
+        if isinstance(numbers, dict):
+            return numbers
+        for number in numbers:
             with open(self.items[number]["path"], "rb") as handle:
                 chunk = handle.read(store.CHUNK)
                 while chunk:

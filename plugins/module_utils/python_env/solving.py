@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Callable, Mapping
+from typing import Any, Callable, Iterable, Mapping
 
 from . import locks, store, stubs
 from .commands import Target
@@ -123,6 +123,7 @@ class Solver:
             self.say,
         )
         self.notes += answer.get("notes") or []
+        judge(answer["conda"], self.platform, self.params["torch_backend"])
         return list(answer["conda"]), list(answer["channels"])
 
     def _wheels(
@@ -191,11 +192,47 @@ def suits(lock: Mapping[str, Any], platform: Mapping[str, Any], python: str) -> 
             "found a lock for hosts with CUDA %s, expected one for hosts without an NVIDIA GPU; solve anew from its "
             "specification" % lock["cuda"]
         )
+    if lock.get("cuda") and platform.get("cuda") and _numbers(lock["cuda"]) > _numbers(platform["cuda"]):
+        raise Fault(
+            "found a lock for CUDA %s, expected one for %s, which the oldest driver of the hosts takes; update the driver, or "
+            "solve anew from its specification" % (lock["cuda"], platform["cuda"])
+        )
     if not lock["conda"] and python and lock["python"] != python:
         raise Fault(
             "found a lock for Python %s, expected one for %s, which the hosts have; set python_env_python, or solve anew from "
             "its specification" % (lock["python"], python)
         )
+
+
+def judge(records: Iterable[Mapping[str, Any]], platform: Mapping[str, Any], backend: str) -> None:
+    """Refuse a build of conda's torch that does not suit the hosts, as one of the wheels' is refused.
+
+    Args:
+        records: what conda's part was solved to.
+        platform: what the cluster is: gpu.
+        backend: the option torch_backend.
+
+    Raises:
+        Fault: for a build without CUDA on hosts with a GPU, unless that is asked for, and the other way round.
+    """
+    for record in records:
+        name, build = record["name"], record.get("build") or ""
+        if name not in ("pytorch", "libtorch"):
+            continue
+        gpu = bool(platform.get("gpu"))
+        if "cpu" in build and (gpu and backend == "auto" or backend.startswith("cu")):
+            raise Fault(
+                "found %s %s (%s) as conda's choice, a build without CUDA, expected one with CUDA, since %s; ask for "
+                "`pytorch=*=cuda*` to see what keeps it away, or set python_env_torch_backend to cpu"
+                % (name, record["version"], build,
+                   "the hosts have NVIDIA GPUs" if gpu else "python_env_torch_backend is %s" % backend)
+            )  # fmt: skip
+        if "cuda" in build and not gpu and backend in ("auto", "cpu"):
+            raise Fault(
+                "found %s %s (%s) as conda's choice, a build with CUDA, expected one without, since no host has an NVIDIA GPU; "
+                "ask for `pytorch=*=cpu*`, or set python_env_torch_backend to the build that is meant, such as cu128"
+                % (name, record["version"], build)
+            )
 
 
 def _numbers(version: str) -> list[int]:

@@ -50,6 +50,22 @@ def sha256(path: str) -> str:
     return digest.hexdigest()
 
 
+def keep(part: str, path: str) -> None:
+    """Give a written file its name for good: after a power cut there is the whole file or none."""
+    _sync(part)
+    os.replace(part, path)
+    _sync(os.path.dirname(path))
+
+
+def _sync(path: str) -> None:
+    """Have a file's or a folder's content on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def verify(cache: str, items: Iterable[Mapping[str, Any]]) -> None:
     """Check packages that are on this host against the lock; one of the store that differs is removed.
 

@@ -17,6 +17,8 @@ from . import pythons
 from .complaints import Fault, explain
 from .settings import Settings, uv_environ
 
+UV_SECONDS = 3600.0  # for one call: a solve over a slow network, or many wheels on a slow disk
+
 
 def die_with_parent() -> None:
     """In a child, before exec: be killed when the module is, so that no uv works on after it."""
@@ -24,19 +26,39 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # 1: PR_SET_PDEATHSIG
 
 
-def run(argv: Sequence[str], environ: Mapping[str, str]) -> tuple[int, str]:
-    """Run a command that ends with the module; its exit code and all it printed. Raises OSError where it cannot start."""
-    done = subprocess.run(
+def run(argv: Sequence[str], environ: Mapping[str, str], seconds: float) -> tuple[int, str]:
+    """Run a command that ends with the module; its exit code and all it printed.
+
+    Args:
+        argv: the command.
+        environ: its whole environment.
+        seconds: how long it may take.
+
+    Raises:
+        OSError: where it cannot start.
+        subprocess.TimeoutExpired: where the time is over; it and its children are killed then.
+    """
+    child = subprocess.Popen(
         list(argv),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=dict(environ),
         cwd="/",  # not the caller's, where a pyproject.toml or uv.toml could have a say
-        check=False,
+        start_new_session=True,
         preexec_fn=die_with_parent,
     )
-    return done.returncode, done.stdout.decode(errors="replace")
+    try:
+        output, _ = child.communicate(timeout=seconds)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        raise
+    finally:
+        if child.stdout:
+            child.stdout.close()
+    return child.returncode, output.decode(errors="replace")
 
 
 class Uv:
@@ -90,7 +112,12 @@ class Uv:
     def run(self, argv: Sequence[str]) -> tuple[int, str]:
         """Run a command in uv's environment; its exit code and all it printed."""
         try:
-            return run(argv, self.environment)
+            return run(argv, self.environment, UV_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise Fault(
+                "found %s %s still at work after %.0f s, expected an end; look at the network and the disk of this host, then "
+                "run again" % (argv[0], argv[1], UV_SECONDS)
+            ) from None
         except OSError as error:
             if error.errno == errno.ENOEXEC:
                 raise Fault(

@@ -22,6 +22,8 @@ STAMP_FORMAT = 2
 OLD_STAMP = ".muster-env.json"
 OLD_MARK = "muster = muster.cluster.python_env"
 ID = re.compile(r"([0-9a-f]{12})(?:-([0-9]+))?\Z")
+# What else lies among the versions for a moment: a folder to work in, and what an earlier Muster had at the prefix.
+PASSING = re.compile(r"(?:work|old)-[0-9]+\Z")
 
 
 class Place(NamedTuple):
@@ -115,8 +117,7 @@ def pointed(where: Place) -> str | None:
         target = os.readlink(where.prefix)
     except OSError:
         return None
-    path = os.path.normpath(os.path.join(where.parent, target))
-    return path if os.path.dirname(path) == where.home else None
+    return os.path.normpath(os.path.join(where.parent, target)) if _leads_home(where, where.prefix) else None
 
 
 def kind(where: Place) -> str:
@@ -140,8 +141,15 @@ def kind(where: Place) -> str:
             "found %s, which cannot be read (%s), expected a folder of this user's; become its owner, or choose another "
             "prefix" % (prefix, error.strerror)
         ) from None
-    marked = OLD_MARK in (read_text(os.path.join(prefix, "pyvenv.cfg")) or "").splitlines()
-    return "old" if marked or os.path.exists(os.path.join(prefix, OLD_STAMP)) else "foreign"
+    return "old" if is_old(prefix) else "foreign"
+
+
+def is_old(folder: str) -> bool:
+    """Whether a folder is a virtual environment of an earlier Muster."""
+    if os.path.islink(folder) or not os.path.isdir(folder):
+        return False
+    marked = OLD_MARK in (read_text(os.path.join(folder, "pyvenv.cfg")) or "").splitlines()
+    return marked or os.path.exists(os.path.join(folder, OLD_STAMP))
 
 
 def found(where: Place) -> list[Version]:
@@ -174,13 +182,37 @@ def _used(version: str) -> float:
 
 
 def unfinished(where: Place) -> list[str]:
-    """Paths of what killed runs left among the versions and beside the prefix: anything without a stamp, and new links."""
-    whole = {version.id for version in found(where)}
-    left = [where.version(name) for name in _names(where) if name not in whole]
+    """Paths of what killed runs left among the versions and beside the prefix; what others put there is not among them.
+
+    These are versions without a stamp, folders to work in, new links that were not renamed, and what an earlier Muster had.
+    """
+    left = [path for path in ours(where) if not ID.match(os.path.basename(path)) or not read_stamp(path)]
     pattern = re.compile(re.escape(where.name) + r"\.new-[0-9]+\Z")
     with contextlib.suppress(OSError):
-        left += [os.path.join(where.parent, name) for name in sorted(os.listdir(where.parent)) if pattern.match(name)]
+        beside = [os.path.join(where.parent, name) for name in sorted(os.listdir(where.parent)) if pattern.match(name)]
+        left += [path for path in beside if _leads_home(where, path) or is_old(path)]
     return left
+
+
+def ours(where: Place) -> list[str]:
+    """Paths of all that this module has put among the versions, by their names."""
+    return [where.version(name) for name in _names(where) if ID.match(name) or PASSING.match(name)]
+
+
+def _leads_home(where: Place, path: str) -> bool:
+    """Whether something is a link to a place among the versions, which need not be there."""
+    try:
+        return os.path.dirname(os.path.normpath(os.path.join(where.parent, os.readlink(path)))) == where.home
+    except OSError:
+        return False
+
+
+def _free(stem: str) -> str:
+    """The first path `<stem>-N` that is not taken, from this process's id on."""
+    number = os.getpid()
+    while os.path.lexists("%s-%d" % (stem, number)):
+        number += 1
+    return "%s-%d" % (stem, number)
 
 
 def next_id(where: Place, lock_id: str) -> str:
@@ -197,7 +229,9 @@ def next_id(where: Place, lock_id: str) -> str:
 
 
 def switch(where: Place, version: str, note_use: bool = True) -> None:
-    """Make the prefix a link to a version, by one rename; what an earlier Muster had there is removed.
+    """Make the prefix a link to a version, by one rename; what an earlier Muster had there goes among the versions.
+
+    There the next `unfinished` names it, for whoever knows that nobody uses it.
 
     Args:
         where: the environment.
@@ -208,21 +242,30 @@ def switch(where: Place, version: str, note_use: bool = True) -> None:
         with open(_used_path(version), "w", encoding="utf-8"):
             pass
         os.utime(_used_path(version), (time.time(), time.time()))
-    fresh = "%s.new-%d" % (where.prefix, os.getpid())
-    remove(fresh)
+    fresh = _free(where.prefix + ".new")
     os.symlink(os.path.relpath(version, where.parent), fresh)
     what = kind(where)
     if what == "old":
-        if not exchange(fresh, where.prefix):
-            aside = where.version("old-%d" % os.getpid())
-            os.rename(where.prefix, aside)
-            os.rename(fresh, where.prefix)
-            fresh = aside
-        remove(fresh)
+        aside = _free(where.version("old"))
+        if exchange(fresh, where.prefix):
+            with contextlib.suppress(OSError):  # beside the prefix it is found as well
+                os.rename(fresh, aside)
+            return
+        os.rename(where.prefix, aside)  # killed after this, `bring_back` is needed
+        os.rename(fresh, where.prefix)
         return
     if what == "none" and os.path.isdir(where.prefix):
         os.rmdir(where.prefix)
     os.rename(fresh, where.prefix)
+
+
+def bring_back(where: Place) -> bool:
+    """Where a switch was killed between its two renames: what an earlier Muster had is the prefix again; whether it was so."""
+    old = [path for path in ours(where) if PASSING.match(os.path.basename(path)) and is_old(path)]
+    if not old or os.path.lexists(where.prefix):
+        return False
+    os.rename(max(old, key=lambda path: os.lstat(path).st_ctime), where.prefix)
+    return True
 
 
 def go_back(where: Place, target: Version) -> None:
@@ -234,16 +277,21 @@ def go_back(where: Place, target: Version) -> None:
 
 
 def remove_all(where: Place) -> None:
-    """Remove the prefix and all its versions; the name goes first, so that nobody starts what is half there."""
+    """Remove the prefix and all its versions; the name goes first, so that nobody starts what is half there.
+
+    What others have put among the versions stays.
+    """
     if kind(where) == "old":
         os.makedirs(where.home, exist_ok=True)
-        os.rename(where.prefix, where.version("old-%d" % os.getpid()))
+        os.rename(where.prefix, _free(where.version("old")))
     elif os.path.islink(where.prefix):
         os.unlink(where.prefix)
     elif os.path.isdir(where.prefix):
         os.rmdir(where.prefix)
-    shutil.rmtree(where.home, ignore_errors=True)
+    for path in {*ours(where), *unfinished(where)}:
+        remove(path)
     with contextlib.suppress(OSError):
+        os.rmdir(where.home)
         os.rmdir(os.path.dirname(where.home))
 
 
