@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -89,8 +90,9 @@ def test_no_node_switches_before_all_have_the_version(tmp_path: Path, play: Call
     assert play(**apart).status == "successful"
     before = [os.readlink(tmp_path / node / "e") for node in ("node0", "node1")]
     (tmp_path / "requirements.txt").write_text("probe==2.0\n")
-    full = "{{ 0 if inventory_hostname == 'node0' else 1000000000 }}"
-    run = play(**apart, python_env_min_free_mb=full)
+    with open(tmp_path / "node1/.e.lock", "w") as busy:
+        fcntl.flock(busy, fcntl.LOCK_EX)
+        run = play(**apart, python_env_lock_timeout=0)
     assert run.status == "failed" and [os.readlink(tmp_path / node / "e") for node in ("node0", "node1")] == before
     assert "found the new version of default missing on node1, expected it on every host before any switches" in run.stdout
     again = play(**apart)
