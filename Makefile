@@ -28,7 +28,7 @@ env: .venv/.demo ## the environment of the two local nodes alone
 
 # The lab's hosts wait for each other much of the time, so both halves run side by side, each with its output in one piece.
 test: lint env ## everything that can run on this machine
-	@echo "make test: this machine's tests and the lab's run side by side; each prints when it is done, after some 25 minutes"
+	@echo "make test: this machine's tests and the lab's run side by side; each prints when it is done, after some 30 minutes"
 	@$(MAKE) --no-print-directory -j2 --output-sync=target here-test lab-test
 
 lint: .venv/.dev ## ruff, mypy, yamllint, ansible-lint
