@@ -89,7 +89,7 @@ def test_the_job_is_found_again_though_its_environment_is_gone(cluster, envs):
         folder.rename(folder.parent / "moved")
     again = cluster.play(job="g")
     # Both ranks end alike; whichever was first, it is told again.
-    assert again.rc != 0 and again.messages() == done.messages() and "ended with exit code 1" in again.messages()[-1], again.stdout
+    assert again.rc != 0 and again.messages() == done.messages(), again.stdout
     logs = cluster.play("playbooks/logs.yml", job="g")
     assert "told" in logs.stdout, logs.stdout
 
