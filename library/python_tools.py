@@ -51,17 +51,6 @@ options:
     description:
       - Path of uv on the controller. Left out, it is the one beside the Python that runs Ansible, or the first on C(PATH).
     type: str
-  index_url:
-    description:
-      - The package index that the controller asks. Left out, it is the one of its own settings of uv and pip, as are places with
-        wheels, certificates and the proxy.
-    type: str
-  extra_index_urls:
-    description:
-      - More package indexes.
-    type: list
-    elements: str
-    default: []
 attributes:
   action:
     description: Has an action plugin of the same name, which does it all on the controller.

@@ -2,7 +2,6 @@
 
 import os
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
 from ansible_collections.muster.cluster.plugins.modules.python_env import ARGUMENTS
 from ansible_collections.muster.cluster.plugins.plugin_utils import following, looking
@@ -11,20 +10,16 @@ from ansible_collections.muster.cluster.plugins.plugin_utils import following, l
 OTHERS = ("muster_agent/__init__", "muster_agent/cli", "muster_agent/errors", "muster_agent/facts", "muster_agent/procs")
 
 
-class ActionModule(ActionBase):
+class ActionModule(following.Shown):
     """Runs the module where something may change."""
 
-    TRANSFERS_FILES = False
-    _supports_check_mode = True
-    _supports_diff = True
+    MODULE = "muster.cluster.python_env"
 
     def run(self, tmp=None, task_vars=None):
         """See the module's documentation."""
-        result = super().run(tmp, task_vars)
-        if self._task.args.get("state") == "look":
-            return dict(result, **dict({"changed": False}, **self._look(task_vars)))
-        result.update(following.run(self, "muster.cluster.python_env", task_vars))
-        return result
+        if self._task.args.get("state") != "look":
+            return super().run(tmp, task_vars)
+        return dict({"changed": False}, **self._look(task_vars))
 
     def _look(self, task_vars):
         named = load_extra_vars(self._loader).get("python_env")

@@ -46,9 +46,8 @@ class ActionModule(ActionBase):
     def _send(self, folder, host):
         """Send the tools; returns whether they were not there. Raises Refusal or NodeError."""
         arguments = self._task.args
-        params = {"index_url": arguments.get("index_url"), "extra_index_urls": arguments.get("extra_index_urls") or []}
         made = python_tools.build(
-            str(arguments["arch"]), os.path.abspath(str(arguments["cache"])), str(arguments.get("uv") or controller_uv()), params,
+            str(arguments["arch"]), os.path.abspath(str(arguments["cache"])), str(arguments.get("uv") or controller_uv()),
             say=display.display,
         )  # fmt: skip
         with open(made.archive, "rb") as stream:

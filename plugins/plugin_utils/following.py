@@ -4,6 +4,7 @@ import copy
 import shlex
 import threading
 
+from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
 # A call that is over sooner says nothing; then the file is read this often.
@@ -88,7 +89,20 @@ def run(action, module, task_vars):
     arguments = action._task.args
     call = {"module_name": module, "task_vars": task_vars}
     host = (action._task.delegate_to or task_vars["inventory_hostname"]) if task_vars else ""
-    if arguments.get("state") == "look" or not arguments.get("cache_dir"):
+    if not arguments.get("cache_dir"):
         return action._execute_module(**call)
     with Follower(action, progress.path(str(arguments["cache_dir"]), str(arguments["prefix"])), host):
         return action._execute_module(**call)
+
+
+class Shown(ActionBase):
+    """An action in front of the module ``MODULE``, whose documentation is its own: it shows what the module does meanwhile."""
+
+    TRANSFERS_FILES = False
+    _supports_check_mode = True
+    _supports_diff = True
+    MODULE = ""
+
+    def run(self, tmp=None, task_vars=None):
+        """See the module's documentation."""
+        return dict(super().run(tmp, task_vars), **run(self, self.MODULE, task_vars))

@@ -57,16 +57,14 @@ def tools_name(pins, arch):
     return hashlib.sha256("\n".join([str(EDITION), PLATFORMS[arch], *meaning]).encode()).hexdigest()[:12]
 
 
-def build(arch, cache, uv, params=None, environ=os.environ, pins=None, say=None):
+def build(arch, cache, uv, environ=os.environ, pins=None, say=None):
     """The tools for a platform, fetched and packed when the cache has them not.
 
     Args:
         arch: the nodes' processor, as ``uname -m`` names it.
         cache: a folder on the controller; concurrent runs wait for each other there.
         uv: path of the controller's uv.
-        params: where packages come from: ``index_url``, ``extra_index_urls``; what is missing comes from the settings of uv and
-            pip on the controller.
-        environ: environment variables.
+        environ: environment variables, which together with pip's configuration say where packages come from.
         pins: path of the file with the versions, for tests.
         say: is given a line for people before anything is fetched.
 
@@ -87,7 +85,7 @@ def build(arch, cache, uv, params=None, environ=os.environ, pins=None, say=None)
             if not (os.path.exists(archive) and os.path.exists(mark)):
                 if say:
                     say("fetching rattler and uv for nodes with {}, once".format(arch))
-                _build(arch, cache, uv, params or {}, environ, pins, archive, mark)
+                _build(arch, cache, uv, environ, pins, archive, mark)
             with open(mark, encoding="ascii") as stream:
                 return Tools(name, archive, stream.read().strip())
     except Fault as fault:
@@ -112,17 +110,17 @@ def _hold(lock):
                     "found {} held by another run for {} s, expected it free, since each fetches the tools for nodes alone; see "
                     "whether that run still lives, end it, and run again".format(lock.name, PATIENCE)
                 ) from None
-        time.sleep(0.2)
+        time.sleep(0.2)  # a waiting flock could not be bounded
 
 
-def _build(arch, cache, uv, params, environ, pins, archive, mark):
+def _build(arch, cache, uv, environ, pins, archive, mark):
     """Fetch into a temporary folder, pack, rename; the mark comes last."""
     for left in os.listdir(cache):
         if left.startswith("build-"):  # of a killed run; the lock says that no other one lives
-            shutil.rmtree(os.path.join(cache, left), ignore_errors=True)
+            shutil.rmtree(os.path.join(cache, left), ignore_errors=True)  # what stays is in nobody's way
     with tempfile.TemporaryDirectory(prefix="build-", dir=cache) as work:
         site = os.path.join(work, "site")
-        _install(arch, uv, params, environ, pins, site, work)
+        _install(arch, uv, environ, pins, site, work)
         shutil.move(os.path.join(site, "bin", "uv"), os.path.join(work, "uv"))
         shutil.rmtree(os.path.join(site, "bin"))
         packed = os.path.join(work, "tools.tar.gz")
@@ -142,9 +140,9 @@ def install_argv(uv, python, platform, pins, target):
     ]  # fmt: skip
 
 
-def _install(arch, uv, params, environ, pins, site, work):
-    known = {"index_url": None, "extra_index_urls": [], "find_links": [], "ca_bundle": None, "cache_dir": None, **params}
-    settings, _ = read_settings(known, environ)
+def _install(arch, uv, environ, pins, site, work):
+    nothing = {"index_url": None, "extra_index_urls": [], "find_links": [], "ca_bundle": None, "cache_dir": None}
+    settings, _ = read_settings(nothing, environ)
     temporary = os.path.join(work, "tmp")
     os.mkdir(temporary)
     argv = install_argv(uv, sys.executable, PLATFORMS[arch], pins, site)

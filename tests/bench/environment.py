@@ -26,11 +26,11 @@ REPO = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(REPO), str(REPO / "tests")]
 
 import ansible_runner  # noqa: E402 - with the lines below, which need the clone on sys.path
-from bench.provision import _wall  # noqa: E402
-from channel import Server, build  # noqa: E402
+from bench.provision import wall  # noqa: E402 - as above
+from channel import Server, build  # noqa: E402 - as above
 
-from tests.lab import controller, network  # noqa: E402
-from tests.lab.lab import Lab  # noqa: E402
+from tests.lab import controller, network  # noqa: E402 - as above
+from tests.lab.lab import Lab  # noqa: E402 - as above
 
 BIN = Path(sys.executable).parent
 HOSTS = ("n1", "n2", "n3")
@@ -75,7 +75,7 @@ class Bench:
             found = event.get("event_data") or {}
             if event["event"].startswith("runner_on_") and event["event"] != "runner_on_start" and found.get("start"):
                 spans[found["task"]].append((found["start"], found["end"]))
-        return seconds, done.stats["changed"], {task: _wall(times) for task, times in spans.items()}
+        return seconds, done.stats["changed"], {task: wall(times) for task, times in spans.items()}
 
     def everywhere(self, command):
         """Run a line of shell as root on all hosts at once, past SSH."""

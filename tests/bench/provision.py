@@ -21,7 +21,7 @@ sys.path.insert(0, str(REPO))
 
 import ansible_runner  # noqa: E402 - with the line below, which needs the clone on sys.path
 
-from tests.lab.lab import Lab  # noqa: E402
+from tests.lab.lab import Lab  # noqa: E402 - as above
 
 BIN = Path(sys.executable).parent
 NAMED = ("n1", "n2", "n3")
@@ -54,11 +54,11 @@ def play(inventory, folder, packages):
             tasks.setdefault((found["task_uuid"], named), []).append((found["start"], found["end"]))
     walls = {}
     for (_, name), spans in tasks.items():
-        walls[name] = walls.get(name, 0) + _wall(spans)
+        walls[name] = walls.get(name, 0) + wall(spans)
     return seconds, done.stats["changed"], walls
 
 
-def _wall(spans):
+def wall(spans):
     """Seconds from the first start to the last end of ISO times."""
     starts, ends = zip(*spans)
     return (datetime.fromisoformat(max(ends)) - datetime.fromisoformat(min(starts))).total_seconds()

@@ -86,7 +86,7 @@ def build(cache: Path) -> Path:
             for other in cache.glob("channel-*"):
                 shutil.rmtree(other)
             fresh = cache / "channel.new"
-            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.rmtree(fresh, ignore_errors=True)  # mostly there is none
             write(fresh, [cpython.package(), *packages()], old=("olden",))
             os.rename(fresh, channel)
     return channel

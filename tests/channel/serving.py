@@ -193,7 +193,7 @@ class Handler(BaseHTTPRequestHandler):
                 return
             for at in range(0, len(data), CHUNK):
                 self.wfile.write(data[at : at + CHUNK])
-                time.sleep(min(CHUNK / rate, 1))
+                time.sleep(min(CHUNK / rate, 1))  # this is the slowness that is asked for
         except OSError:  # whoever asked has gone
             self.close_connection = True
 

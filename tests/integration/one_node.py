@@ -170,7 +170,7 @@ def wait_for(path: Path, seconds: float = 20) -> str:
     while time.monotonic() < end:
         if path.exists() and path.read_text().strip():
             return path.read_text().strip()
-        time.sleep(0.05)
+        time.sleep(0.05)  # another process writes it
     raise AssertionError("%s did not come within %d s" % (path, seconds))
 
 

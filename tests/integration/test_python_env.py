@@ -216,7 +216,7 @@ def test_killed_midway_the_old_one_works_and_the_next_run_finishes(made: Node) -
     # Its uv goes with it, at once.
     deadline = time.monotonic() + 5
     while Path("/proc/%d" % uv_pid).exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+        time.sleep(0.05)  # it is no child of ours to be waited for
     assert not Path("/proc/%d" % uv_pid).exists()
     answer = made.install(lock)
     assert answer["changed"] and made.version() == "2.0" and made.litter() == []
@@ -256,7 +256,7 @@ def test_waiting_ends_with_the_holder_named(node: Node) -> None:
 def test_killed_at_any_moment(node: Node, moment: float) -> None:
     lock = node.lock()
     process = node.begin(lock)
-    time.sleep(0.3 + moment)
+    time.sleep(0.3 + moment)  # any moment has to do
     process.send_signal(signal.SIGKILL)
     process.communicate(timeout=20)
     node.install(lock)

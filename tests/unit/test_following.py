@@ -30,7 +30,7 @@ def follow(monkeypatch, texts, seconds=0.3):
     monkeypatch.setattr(following, "PACE_SECONDS", 0.02)
     shown, action = [], Action(texts)
     with following.Follower(action, "/c/.my env.progress", "n1", shown.append) as follower:
-        time.sleep(seconds)
+        time.sleep(seconds)  # how long the module takes
     follower.thread.join(1)
     assert not follower.thread.is_alive() and threading.active_count() >= 1
     return shown, follower.action.commands

@@ -56,7 +56,7 @@ def envs(tmp_path):
         versions.write_stamp(str(prefix), stamp)
         versions.switch(where, str(prefix))
         paths[lock_id] = prefix
-        time.sleep(0.01)
+        time.sleep(0.01)  # so that the times of use differ
     return where.prefix, paths
 
 

@@ -76,7 +76,7 @@ def receive(folder, name, sha256, stream):
             raise Refusal("the disk of {} is full, expected 160 MB for the tools; free some space".format(folder)) from None
         raise
     finally:
-        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(fresh, ignore_errors=True)  # the next run removes what stays
     for other in os.listdir(folder):
         path = os.path.join(folder, other)
         try:
@@ -84,7 +84,7 @@ def receive(folder, name, sha256, stream):
         except OSError:
             continue  # another run was as quick
         if NAME.match(other) and other != name and old:
-            shutil.rmtree(path, ignore_errors=True)
+            shutil.rmtree(path, ignore_errors=True)  # another user's stay, and are in nobody's way
     return {"received": True}
 
 
@@ -109,4 +109,4 @@ def remove_unfinished(folder):
     for name in os.listdir(folder):
         match = UNFINISHED.match(name)
         if match and not os.path.exists("/proc/" + match.group(1)):
-            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+            shutil.rmtree(os.path.join(folder, name), ignore_errors=True)  # another run may be doing the same

@@ -56,7 +56,7 @@ async def solve(request):
             line = urls[0] + "::" + rest
         try:
             specs.append(rattler.MatchSpec(line, strict=False))
-        except Exception as error:
+        except Exception as error:  # rattler has a class of its own per cause, and no common one
             raise Trouble("line", str(error), line=line) from None
     packages = [
         rattler.GenericVirtualPackage(rattler.PackageName(name), rattler.Version(version), BuildString(build))
@@ -174,10 +174,10 @@ async def install(request):
             made, prefix, cache_dir=unpacked, show_progress=False, execute_link_scripts=bool(request["link_scripts"]),
             client=make_client(request["settings"], [], None), reporter=Reporter(len(made)),
         )  # fmt: skip
-    except Exception as error:
+    except Exception as error:  # as above
         raise Trouble("install", chain(error), prefix=prefix) from None
     finally:
-        shutil.rmtree(unpacked, ignore_errors=True)
+        shutil.rmtree(unpacked, ignore_errors=True)  # in a version without a stamp: the next run removes what stays
     for record in records:
         name = "%s-%s-%s.json" % (record["name"], record["version"], record["build"])
         tell_origin(os.path.join(prefix, "conda-meta", name), record)

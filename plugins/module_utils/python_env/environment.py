@@ -329,7 +329,7 @@ class Environment:
         used = occupants.used(self.where, old)
         for path in old:
             if path not in used:
-                versions.remove(path)
+                self._remove(path)
 
     def _left(self, status: Status) -> list[str]:
         """What killed runs left undone here, in words, where nobody is at work."""
@@ -364,7 +364,14 @@ class Environment:
         """Under the flock: put right what killed runs left."""
         self._guard(lambda: versions.bring_back(self.where))
         for path in self._abandoned():
-            versions.remove(path)
+            self._remove(path)
+
+    def _remove(self, path: str) -> None:
+        """Remove what nobody needs; what cannot go is no reason to end, and is told."""
+        if not versions.remove(path):
+            self.notes.append(
+                "found files in %s that this user may not remove, expected its own there; remove that folder as root" % path
+            )
 
     @contextlib.contextmanager
     def _hold(self, timeout: float) -> Iterator[None]:
@@ -401,7 +408,7 @@ class Environment:
         try:
             yield space
         finally:
-            shutil.rmtree(space, ignore_errors=True)
+            shutil.rmtree(space, ignore_errors=True)  # the next run removes what stays
 
 
 def installed_lock(prefix: str, asked: str) -> Mapping[str, Any] | None:

@@ -143,7 +143,7 @@ class Fetcher:
                 final = isinstance(error, urllib.error.HTTPError) and error.code < 500
                 if final or attempt == TRIES - 1 or self.stop:
                     raise unreachable(url, error) from None
-                time.sleep(attempt + 0.5)
+                time.sleep(attempt + 0.5)  # a server that is just starting anew gets a moment
                 continue
             if expected and found != expected:
                 raise tampered(item, found, redact(url))

@@ -295,14 +295,18 @@ def remove_all(where: Place) -> None:
         os.rmdir(os.path.dirname(where.home))
 
 
-def remove(path: str) -> None:
-    """Remove a link or a folder with all it holds, if it is there; the stamp goes first, so that a half is known as one."""
+def remove(path: str) -> bool:
+    """Remove a link or a folder with all it holds, if it is there; whether nothing of it remains.
+
+    The stamp goes first, so that a half is known as one.
+    """
     if os.path.islink(path) or os.path.isfile(path):
         os.unlink(path)
     elif os.path.isdir(path):
         with contextlib.suppress(OSError):
             os.unlink(stamp_path(path))
-        shutil.rmtree(path, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)  # what stays is told
+    return not os.path.lexists(path)
 
 
 def exchange(new: str, old: str) -> bool:
