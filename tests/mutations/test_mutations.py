@@ -12,6 +12,7 @@ REPO = Path(__file__).resolve().parents[2]
 AGENT = "plugins/module_utils/muster_agent/"
 CONTROLLER = "plugins/plugin_utils/"
 ENTRIES = "plugins/module_utils/entries/"
+ENVIRONMENT = "plugins/module_utils/python_env/"
 FIREWALL = "plugins/module_utils/muster_firewall/"
 COPIED = ("plugins", "library", "roles", "playbooks", "inventory", "files", "tests", "collections")
 FILES = ("ansible.cfg", "launch.yml", "site.yml", "pyproject.toml")
@@ -102,6 +103,33 @@ MUTATIONS = [
     ("conda's list loses what others write", "plugins/module_utils/python_env/registering.py",
      "        if _mark(path) != before:", "        if False:",
      "unit/test_python_env_registering.py::test_what_somebody_appends_meanwhile_is_kept"),
+    ("another package gets the name of one", ENVIRONMENT + "receiver.py", 'if digest.hexdigest() != item["sha256"]:', "if False:",
+     "unit/test_python_env_sharing.py"),
+    ("a damaged package in the store is used", ENVIRONMENT + "installing.py", 'if store.sha256(path) != item["sha256"]:',
+     "if False:", "unit/test_python_env_installing.py"),
+    ("a fetched package is not checked", ENVIRONMENT + "fetching.py", "if expected and found != expected:", "if False:",
+     "unit/test_python_env_fetching.py"),
+    ("a password follows to another host", ENVIRONMENT + "fetching.py", "request.add_unredirected_header(", "request.add_header(",
+     "unit/test_python_env_fetching.py"),
+    ("a version of a job that was cut off goes", ENVIRONMENT + "occupants.py", "if names or path in busy}", "if path in busy}",
+     "unit/test_python_env_occupants.py"),
+    ("uv's cache is shared with others", ENVIRONMENT + "installing.py", 'UV_CACHE_DIR=os.path.join(self.space, "uv")', "",
+     "unit/test_python_env_installing.py"),
+    ("a lock says nothing of its variables", ENVIRONMENT + "locks.py", "return dict(variables, python=", "return dict(python=",
+     "unit/test_python_env_locks.py"),
+    ("what cannot be removed is not told", ENVIRONMENT + "environment.py", "if not versions.remove(path):",
+     "if versions.remove(path) is None:", "unit/test_python_env_environment.py"),
+    ("a part of the hosts is solved for", CONTROLLER + "python_envs.py", "if solve and head not in acting:", "if False:",
+     "unit/test_python_envs.py"),
+    ("a lock for later hosts is handed out", CONTROLLER + "python_platform.py",
+     'numbers(look["lock_" + key]) > numbers(platform[key])', "False", "unit/test_python_envs.py"),
+    ("some hosts switch and some do not", "roles/python_env/tasks/environment.yml",
+     "when: __python_env_lost | length > 0", "when: false",
+     "integration/test_python_env_role.py::test_no_node_switches_before_all_have_the_version"),
+    ("nothing is asked of the firewall", FIREWALL + "cli.py", "done = firewall.is_done()", "done = True",
+     "unit/test_firewall_guard.py::test_the_look_tells_whether_all_is_as_wanted"),
+    ("a file that a look needs is not sent", "plugins/action/survey.py", '"entries", "sysctls")', '"entries")',
+     "unit/test_looking.py::test_all_that_a_package_imports_is_sent"),
 ]  # fmt: skip
 
 

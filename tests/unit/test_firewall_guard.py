@@ -10,7 +10,7 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.muster.cluster.plugins.action.firewall import ActionModule
 from ansible_collections.muster.cluster.plugins.module_utils.muster_agent.errors import Refusal
-from ansible_collections.muster.cluster.plugins.module_utils.muster_firewall import change, guard, host, rollback
+from ansible_collections.muster.cluster.plugins.module_utils.muster_firewall import change, cli, guard, host, rollback
 from ansible_collections.muster.cluster.plugins.plugin_utils import looking
 
 CLIENT = ("192.0.2.9", 40000, "10.0.0.1", 22)
@@ -237,6 +237,22 @@ def test_nothing_to_change_needs_no_guard(changing, place):
     backend.now = 1
     assert changing(backend).ensure("token", False)[1] is False
     assert place.commands == [] and traces(place) == ["user.rules"]
+
+
+def test_the_look_tells_whether_all_is_as_wanted(changing, place, monkeypatch):
+    backend = Backend()
+    made = changing(backend)
+    made.exposed = []
+    request = {"do": "look", "backend": "ufw", "options": {}}
+    monkeypatch.setattr(change, "Host", lambda name, options: made)
+    monkeypatch.setattr(cli.os, "geteuid", lambda: 0)
+    assert cli.call(request)["done"] is False and backend.now == 0
+    backend.now = 1
+    assert cli.call(request) == {"done": True, "warnings": [], "client": ""}
+    arm(place)  # another run's change, which nobody has confirmed yet
+    assert cli.call(request)["done"] is False
+    monkeypatch.setattr(cli.os, "geteuid", lambda: 1000)
+    assert cli.call(request) == {"done": False}
 
 
 def test_check_mode_changes_nothing(changing, place):

@@ -45,3 +45,13 @@ def test_what_a_dead_run_told_is_removed_and_what_a_living_one_tells_is_not(envi
         assert said.exists()
     environment._tidy(status([]))
     assert not said.exists() and environment._left(status([])) == []
+
+
+def test_what_cannot_be_removed_is_told(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    left = Path(environment.where.version("work-1"))
+    left.mkdir(parents=True)
+    monkeypatch.setattr("shutil.rmtree", lambda path, ignore_errors: None)
+    environment._recover()
+    assert environment.notes == [
+        "found files in %s that this user may not remove, expected its own there; remove that folder as root" % left
+    ]
