@@ -49,6 +49,8 @@ def play(inventory, folder, packages):
     tasks = {}
     for event in done.events:
         found = event.get("event_data") or {}
+        if str(found.get("task_action")).endswith("meta"):
+            continue  # it has no start of its own, but that of the task before
         if event["event"].startswith("runner_on_") and event["event"] != "runner_on_start" and found.get("start"):
             named = "{} : {}".format(found["role"].rpartition(".")[2], found["task"]) if found.get("role") else found["task"]
             tasks.setdefault((found["task_uuid"], named), []).append((found["start"], found["end"]))
